@@ -1,0 +1,1 @@
+"""The algorithm: estimates, loss terms, the update, the learner."""

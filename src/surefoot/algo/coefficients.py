@@ -1,0 +1,94 @@
+"""The numbers that may change over a run, as they stand in one update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from surefoot.config import PPOConfig
+from surefoot.config.schedule import ScheduleSpec, parse_schedule
+from surefoot.math import schedules
+from surefoot.math.entropy_decay import EntropyDecay, EntropyDecayState
+
+KL_BAND = 2.0
+RATE_FACTOR = 1.5
+RATE_LIMITS = (1e-7, 1e-1)
+PLATEAU_WINDOW = 20
+
+
+class Coefficients(NamedTuple):
+    """In force during one update."""
+
+    learning_rate: float
+    clip_range: float
+    clip_range_vf: float | None
+    ent_coef: float
+    vf_coef: float
+
+
+class CoefficientPlan:
+    """Schedules of the configuration, and the two coefficients that react to training.
+
+    The clock is the number of updates made; it never restarts and is saved (O03).
+    """
+
+    def __init__(self, config: PPOConfig) -> None:
+        self._config = config
+        self._decay = _entropy_decay(parse_schedule(config.ent_coef))
+        self.entropy_state = EntropyDecayState()
+        self.adapted_rate: float | None = None
+
+    def at(self, update: int, total: int) -> Coefficients:
+        """Coefficients of update ``update`` of ``total``."""
+        config = self._config
+        rate = self.adapted_rate if self.adapted_rate is not None else _value(config.learning_rate, update, total)
+        vf_range = None if config.clip_range_vf is None else _value(config.clip_range_vf, update, total)
+        entropy = (
+            self._decay.coefficient(self.entropy_state) if self._decay else _value(config.ent_coef, update, total)
+        )
+        return Coefficients(
+            rate, _value(config.clip_range, update, total), vf_range, entropy, _value(config.vf_coef, update, total)
+        )
+
+    def advance(self, used: Coefficients, kl: float, mean_return: float | None) -> None:
+        """An update was made: let the entropy decay see the return, and the adaptive learning rate the KL."""
+        if self._decay:
+            self.entropy_state = self._decay.advance(self.entropy_state, mean_return)
+        target = self._config.adaptive_kl
+        if target is not None:
+            factor = 1 / RATE_FACTOR if kl > KL_BAND * target else RATE_FACTOR if kl < target / KL_BAND else 1.0
+            low, high = RATE_LIMITS
+            self.adapted_rate = min(max(used.learning_rate * factor, low), high)
+
+    def state(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"entropy": self.entropy_state.to_json(), "adapted_rate": self.adapted_rate}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore."""
+        self.entropy_state = EntropyDecayState.from_json(state["entropy"])
+        self.adapted_rate = state["adapted_rate"]
+
+
+def _value(text: float | str, update: int, total: int) -> float:
+    return _schedule(parse_schedule(text))(update, total)
+
+
+def _schedule(spec: ScheduleSpec) -> schedules.Schedule:
+    if spec.kind == "linear":
+        return schedules.linear(*spec.values)
+    if spec.kind == "cosine":
+        return schedules.cosine(*spec.values)
+    if spec.kind == "piecewise":
+        return schedules.piecewise(list(zip(spec.marks, spec.values, strict=True)))
+    if spec.kind == "warmup" and spec.inner is not None:
+        return schedules.warmup(_schedule(spec.inner), 0.0, fraction=spec.marks[0])
+    return schedules.constant(spec.values[0])
+
+
+def _entropy_decay(spec: ScheduleSpec) -> EntropyDecay | None:
+    if spec.kind != "decay":
+        return None
+    start, floor = spec.values
+    updates, window, tolerance = (*spec.marks, *(float(PLATEAU_WINDOW), 0.0)[len(spec.marks) - 1 :])
+    return EntropyDecay(start, floor, int(updates), int(window), tolerance)

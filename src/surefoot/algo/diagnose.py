@@ -1,0 +1,52 @@
+"""Names the source of a non-finite gradient (O09). Runs only when there is one."""
+
+from __future__ import annotations
+
+import torch
+
+from surefoot.algo.batch import Batch
+from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.objective import loss_terms
+from surefoot.config import PPOConfig
+from surefoot.dists.interface import Family
+from surefoot.optim.flat import FlatParameters
+from surefoot.policy.policy import Policy
+
+
+def name_source(
+    batch: Batch,
+    coefficients: Coefficients,
+    policy: Policy,
+    family: Family,
+    flat: FlatParameters,
+    config: PPOConfig,
+    n_envs: int,
+    first_step: int,
+) -> str:
+    """The first quantity, in the order of computation, that is not finite: what, in which env, at which step."""
+    counts = batch.weight > 0
+    with torch.no_grad():
+        parameters, prediction = policy(batch.observation)
+        terms = loss_terms(family.bind(parameters), prediction, batch, coefficients, policy.critic, config)
+    suspects = {
+        "old log-probability": batch.log_prob,
+        "advantage": batch.advantages,
+        "return": batch.returns,
+        "action parameters": parameters.sum(-1),
+        "value prediction": prediction.sum(-1),
+        "log-ratio": terms.log_ratio,
+        "policy loss": terms.policy,
+        "value loss": terms.value,
+        "entropy": terms.entropy,
+    }
+    for what, x in suspects.items():
+        bad = counts & ~torch.isfinite(x)
+        if bool(bad.any()):
+            i = int(torch.nonzero(bad)[0])
+            step, env = divmod(int(batch.row[i]), n_envs)
+            share = f" ({int(bad.sum())} rows of the minibatch)" if int(bad.sum()) > 1 else ""
+            return f"{what} is {float(x[i])} in env {env} at step {first_step + step}{share}"
+    for name, where in flat.names:
+        if not bool(torch.isfinite(flat.gradient[where]).all()):
+            return f"gradient of {name} is not finite"
+    return "the norm of the gradient overflows"

@@ -1,0 +1,167 @@
+"""One learner: environments, policy, optimiser, normalisers, schedules; and the state that survives an iteration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from surefoot.algo.coefficients import CoefficientPlan
+from surefoot.algo.estimate import estimate
+from surefoot.algo.record import UpdateRecord
+from surefoot.algo.update import Updater
+from surefoot.config import Config
+from surefoot.dists.interface import Family
+from surefoot.dists.registry import family_for
+from surefoot.errors import ConfigError
+from surefoot.optim.adam import Adam, AdamSettings
+from surefoot.optim.flat import FlatParameters
+from surefoot.policy.policy import Policy, build_policy
+from surefoot.rollout.collector import Collector
+from surefoot.rollout.envs import Envs
+from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
+
+
+@dataclass(frozen=True)
+class IterationRecord:
+    """One rollout and the update made from it."""
+
+    update: UpdateRecord
+    episodes: dict[str, float]
+    """Means over recent episodes."""
+    normalisers: dict[str, float]
+    timesteps: int
+    """Env steps of this rollout; reset rows are not counted."""
+    rollout_seconds: float
+    update_seconds: float
+
+
+@dataclass(frozen=True)
+class LearnerState:
+    """Everything that an iteration leaves behind: tensors by name, and plain values."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+class Learner:
+    """Runs iterations of rollout and update."""
+
+    def __init__(self, config: Config, envs: Envs) -> None:
+        self.config, self.envs = config, envs
+        ppo = config.ppo
+        self.device = torch.device(config.device)
+        init, act, shuffle = (_generator(config.seed, stream) for stream in ("init", "act", "shuffle"))
+        act_generator = act if self.device.type == "cpu" else _generator(config.seed, "act", self.device)
+        self.family = action_family(envs.action_space, config)
+        self.policy: Policy = build_policy(envs.layout, self.family, config, init).to(self.device)
+        self.flat = FlatParameters(self.policy.parts())
+        decays = self.policy.critic_parts() if ppo.decay_scope == "critic" else frozenset(self.flat.slices)
+        settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
+        self.optimiser = Adam(self.flat.values, settings, self.flat.mask(decays))
+        self.observations = (
+            ObservationNormaliser(envs.layout, ppo.observation_clip) if ppo.normalize_observations else None
+        )
+        self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
+        self.collector = Collector(
+            envs, self.policy, self.family, self.observations, ppo.n_steps, act_generator, self.device
+        )
+        self.updater = Updater(self.policy, self.family, self.flat, self.optimiser, config, shuffle)
+        self.plan = CoefficientPlan(ppo)
+        self._generators = {"act": act_generator, "shuffle": shuffle}
+        self.timesteps = 0
+        self.updates = 0
+
+    def iterate(self, total_updates: int) -> IterationRecord:
+        """Collect a rollout and learn from it."""
+        if self.collector.pending is None:
+            self.collector.start(self.config.seed)
+        start = time.perf_counter()
+        rollout = self.collector.collect()
+        steps = int(rollout.valid.sum())
+        self.timesteps += steps
+        middle = time.perf_counter()
+        estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo)
+        coefficients = self.plan.at(self.updates, total_updates)
+        record = self.updater.update(rollout, estimates, coefficients, self.updates)
+        episodes = self.collector.episodes.summary()
+        if record.gradient_steps:  # an update in which every step was skipped does not move the schedules (O09)
+            self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
+            self.updates += 1
+        normalisers = {}
+        if self.observations is not None:
+            normalisers["train/observation_drift"] = self.observations.commit()
+        if self.rewards is not None:
+            normalisers["train/reward_scale"] = self.rewards.scale
+        end = time.perf_counter()
+        return IterationRecord(record, episodes, normalisers, steps, middle - start, end - middle)
+
+    def state(self) -> LearnerState:
+        """A copy of everything that the next iteration depends on, except the environments."""
+        tensors = {f"policy/{name}": self.flat.values[where] for name, where in self.flat.names}
+        tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.state().items()}
+        tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
+        if self.observations is not None:
+            tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
+        if self.rewards is not None:
+            tensors |= {f"rewards/{name}": x for name, x in self.rewards.state().items()}
+        values = {
+            "timesteps": self.timesteps,
+            "updates": self.updates,
+            "plan": self.plan.state(),
+            "bad_streak": self.updater.bad_streak,
+        }
+        return LearnerState({name: x.detach().cpu().clone() for name, x in tensors.items()}, values)
+
+    def load_state(self, state: LearnerState) -> None:
+        """Restore; a missing or misshapen tensor is an error, never ignored (Y05)."""
+        _load_parameters(self.flat, _section(state.tensors, "policy"))
+        self.optimiser.load_state(_section(state.tensors, "optimiser"))
+        for name, saved in _section(state.tensors, "generator").items():
+            self._generators[name].set_state(saved.to(torch.uint8))
+        if self.observations is not None:
+            self.observations.load_state(_section(state.tensors, "observations"))
+        if self.rewards is not None:
+            self.rewards.load_state(_section(state.tensors, "rewards"))
+        self.timesteps = int(state.values["timesteps"])
+        self.updates = int(state.values["updates"])
+        self.updater.bad_streak = int(state.values["bad_streak"])
+        self.plan.load_state(state.values["plan"])
+
+
+def action_family(space: spaces.Space[Any], config: Config) -> Family:
+    """The action distribution of the configuration for a space."""
+    policy = config.policy
+    if config.ppo.logit_penalty and isinstance(space, spaces.Box):
+        raise ConfigError("ppo.logit_penalty is for discrete actions; the env's actions are a Box")
+    return family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std)
+
+
+def _load_parameters(flat: FlatParameters, saved: Mapping[str, Tensor]) -> None:
+    expected = dict(flat.names)
+    if expected.keys() != saved.keys():
+        odd = sorted(expected.keys() ^ saved.keys())
+        raise ConfigError(f"the saved policy has other parameters than this configuration: {', '.join(odd[:4])}")
+    for name, where in flat.names:
+        if saved[name].numel() != where.stop - where.start:
+            raise ConfigError(f"the saved {name} has {saved[name].numel()} numbers, not {where.stop - where.start}")
+    with torch.no_grad():
+        for name, where in flat.names:
+            flat.values[where].copy_(saved[name].reshape(-1))
+
+
+def _section(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{prefix}/"): x for name, x in tensors.items() if name.startswith(f"{prefix}/")}
+
+
+def _generator(seed: int, stream: str, device: torch.device | None = None) -> torch.Generator:
+    """An own random stream for each purpose, so that one does not shift another."""
+    entropy = [seed, *stream.encode()]
+    state = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return torch.Generator(device or "cpu").manual_seed(state)

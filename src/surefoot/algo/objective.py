@@ -1,0 +1,158 @@
+"""The loss of one minibatch, term by term, and what is measured on the way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from surefoot.algo.batch import Batch
+from surefoot.algo.coefficients import Coefficients
+from surefoot.config import PPOConfig
+from surefoot.critics.base import Critic
+from surefoot.dists.interface import Distribution, Family
+from surefoot.math import kl
+from surefoot.math.surrogate import (
+    LOG_RATIO_BOUND,
+    LOG_RATIO_EXTREME,
+    bound_log_ratio,
+    clip_fraction_indicator,
+    clipped_surrogate,
+)
+
+LOGIT_BOUND = 10.0
+
+SUMS = (
+    "loss",
+    "policy_loss",
+    "value_loss",
+    "value_unclipped",
+    "value_clipped",
+    "value_clip_active",
+    "entropy",
+    "logit_penalty",
+    "kl",
+    "clip_fraction",
+    "log_ratio",
+    "log_ratio_squared",
+    "bounded",
+    "extreme",
+    "nan",
+    "inf",
+)
+"""Per-sample quantities, summed over the rows of a minibatch."""
+EXTREMES = ("log_ratio_max_abs", "entropy_min", "entropy_max")
+STATISTICS = (*SUMS, "weight", *EXTREMES)
+
+
+class Terms(NamedTuple):
+    """Per-sample terms [B]; minimised is policy + vf_coef·value − ent_coef·entropy + penalty (P05)."""
+
+    loss: Tensor
+    policy: Tensor
+    value: Tensor
+    value_unclipped: Tensor
+    value_clipped: Tensor
+    value_clip_active: Tensor
+    entropy: Tensor
+    penalty: Tensor
+    log_ratio: Tensor
+    ratio: Tensor
+
+
+def loss_terms(
+    distribution: Distribution,
+    prediction: Tensor,
+    batch: Batch,
+    coefficients: Coefficients,
+    critic: Critic,
+    config: PPOConfig,
+) -> Terms:
+    """PPO's clipped objective with value loss and entropy bonus (arxiv.org/abs/1707.06347, eq. 9)."""
+    log_ratio = distribution.log_prob(batch.action) - batch.log_prob
+    ratio = torch.exp(bound_log_ratio(log_ratio, config.log_ratio_bound))
+    policy = clipped_surrogate(ratio, batch.advantages, coefficients.clip_range, config.dual_clip)
+    value = critic.loss(prediction, batch.prediction, batch.returns, coefficients.clip_range_vf)
+    entropy = distribution.entropy()
+    loss = policy + coefficients.vf_coef * value.loss - coefficients.ent_coef * entropy
+    return Terms(loss, policy, *value, entropy, torch.zeros_like(loss), log_ratio, ratio)
+
+
+def objective(
+    parameters: Tensor,
+    prediction: Tensor,
+    batch: Batch,
+    coefficients: Coefficients,
+    family: Family,
+    critic: Critic,
+    config: PPOConfig,
+) -> tuple[Tensor, Tensor]:
+    """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and `STATISTICS` [S]."""
+    distribution = family.bind(parameters)
+    terms = loss_terms(distribution, prediction, batch, coefficients, critic, config)
+    if config.logit_penalty:
+        excess = (parameters.abs() - LOGIT_BOUND).clamp(min=0.0)
+        penalty = config.logit_penalty * excess.square().sum(-1)
+        terms = terms._replace(loss=terms.loss + penalty, penalty=penalty)
+    with torch.no_grad():
+        statistics = _statistics(terms, distribution, batch, coefficients, family, config)
+    return torch.dot(terms.loss, batch.weight), statistics
+
+
+def divergence(
+    distribution: Distribution, log_ratio: Tensor, batch: Batch, family: Family, config: PPOConfig
+) -> Tensor:
+    """KL(old ‖ new) per sample [B] by the configured estimator."""
+    if config.kl_estimator == "exact":
+        return family.bind(batch.parameters).kl(distribution)
+    estimators = {"k1": kl.k1, "k2": kl.k2, "k3": kl.k3}
+    return estimators[config.kl_estimator](log_ratio)
+
+
+def _statistics(
+    terms: Terms,
+    distribution: Distribution,
+    batch: Batch,
+    coefficients: Coefficients,
+    family: Family,
+    config: PPOConfig,
+) -> Tensor:
+    """In the order of `STATISTICS`; non-finite log-ratios are seen here before any bound hides them (P01)."""
+    d = terms.log_ratio.detach()
+    size = d.abs()
+    columns = torch.stack(
+        [
+            terms.loss.detach(),
+            terms.policy.detach(),
+            terms.value.detach(),
+            terms.value_unclipped.detach(),
+            terms.value_clipped.detach(),
+            terms.value_clip_active.to(d.dtype),
+            terms.entropy.detach(),
+            terms.penalty.detach(),
+            divergence(distribution, d, batch, family, config).detach(),
+            clip_fraction_indicator(terms.ratio, coefficients.clip_range),
+            d,
+            d * d,
+            (size > LOG_RATIO_BOUND).to(d.dtype),
+            (size > LOG_RATIO_EXTREME).to(d.dtype),
+            torch.isnan(d).to(d.dtype),
+            torch.isinf(d).to(d.dtype),
+        ]
+    )
+    counts = batch.weight > 0
+    entropy = terms.entropy.detach()
+    return torch.cat(
+        [
+            torch.mv(columns, batch.weight),
+            torch.stack(
+                [
+                    batch.weight.sum(),
+                    torch.where(counts, size, 0.0).amax(),
+                    torch.where(counts, entropy, torch.inf).amin(),
+                    torch.where(counts, entropy, -torch.inf).amax(),
+                ]
+            ),
+        ]
+    )

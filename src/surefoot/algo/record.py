@@ -1,0 +1,204 @@
+"""What one update did, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.estimate import Estimates
+from surefoot.algo.objective import STATISTICS, SUMS
+
+
+@dataclass(frozen=True)
+class KLStop:
+    """Where an update stopped because the policy had moved enough (P04)."""
+
+    epoch: int
+    minibatch: int
+    kl: float
+
+
+@dataclass(frozen=True)
+class UpdateRecord:
+    """Means are over all rows of all minibatches whose gradient was finite."""
+
+    update: int
+    coefficients: Coefficients
+    loss: float
+    policy_loss: float
+    value_loss: float
+    value_loss_unclipped: float
+    value_loss_clipped: float
+    value_clip_active: float
+    """Share of rows whose value gradient the clip changed."""
+    entropy: float
+    entropy_min: float
+    entropy_max: float
+    logit_penalty: float
+    kl: float
+    kl_last: float
+    """KL of the last minibatch: how far the policy moved in this update."""
+    clip_fraction: float
+    log_ratio_mean: float
+    log_ratio_std: float
+    log_ratio_max: float
+    log_ratio_first: float
+    """Largest |log-ratio| of the first minibatch; 0 up to rounding unless rollout and update disagree (P10)."""
+    bounded_fraction: float
+    extreme_fraction: float
+    nan_count: int
+    inf_count: int
+    advantage_mean: float
+    advantage_std: float
+    advantage_min: float
+    advantage_max: float
+    zero_spread: bool
+    explained_variance: float
+    gradient_norm: float
+    gradient_norms: dict[str, float]
+    """Mean norm of each part, before clipping (O05)."""
+    clipped_gradients: float
+    """Share of gradient steps whose gradient was scaled down."""
+    gradient_steps: int
+    skipped_steps: int
+    kl_stop: KLStop | None
+    non_finite: tuple[str, ...] = field(default=())
+    """Source of each skipped step (O09)."""
+
+    def metrics(self) -> dict[str, float]:
+        """Log keys and values; keys are those of Stable-Baselines3 where the meaning is the same."""
+        coefficients = self.coefficients
+        found: dict[str, float] = {
+            "train/loss": self.loss,
+            "train/policy_gradient_loss": self.policy_loss,
+            "train/value_loss": self.value_loss,
+            "train/entropy_loss": -self.entropy,
+            "train/entropy": self.entropy,
+            "train/entropy_min": self.entropy_min,
+            "train/entropy_max": self.entropy_max,
+            "train/approx_kl": self.kl,
+            "train/kl_last": self.kl_last,
+            "train/clip_fraction": self.clip_fraction,
+            "train/clip_range": coefficients.clip_range,
+            "train/learning_rate": coefficients.learning_rate,
+            "train/ent_coef": coefficients.ent_coef,
+            "train/vf_coef": coefficients.vf_coef,
+            "train/explained_variance": self.explained_variance,
+            "train/log_ratio_mean": self.log_ratio_mean,
+            "train/log_ratio_std": self.log_ratio_std,
+            "train/log_ratio_max": self.log_ratio_max,
+            "train/log_ratio_first": self.log_ratio_first,
+            "train/log_ratio_bounded_fraction": self.bounded_fraction,
+            "train/log_ratio_extreme_fraction": self.extreme_fraction,
+            "train/advantage_mean": self.advantage_mean,
+            "train/advantage_std": self.advantage_std,
+            "train/advantage_min": self.advantage_min,
+            "train/advantage_max": self.advantage_max,
+            "train/grad_norm": self.gradient_norm,
+            "train/grad_clipped_fraction": self.clipped_gradients,
+            "train/gradient_steps": float(self.gradient_steps),
+            "train/n_updates": float(self.update + 1),
+        }
+        found |= {f"train/grad_norm/{part}": norm for part, norm in self.gradient_norms.items()}
+        if coefficients.clip_range_vf is not None:
+            found |= {
+                "train/clip_range_vf": coefficients.clip_range_vf,
+                "train/value_loss_unclipped": self.value_loss_unclipped,
+                "train/value_loss_clipped": self.value_loss_clipped,
+                "train/value_clip_active": self.value_clip_active,
+            }
+        if self.logit_penalty:
+            found["train/logit_penalty"] = self.logit_penalty
+        if self.kl_stop is not None:
+            found |= {"train/kl_stop_epoch": float(self.kl_stop.epoch), "train/kl_stop_value": self.kl_stop.kl}
+        if self.skipped_steps:
+            found["error/skipped_steps"] = float(self.skipped_steps)
+            found |= {"error/log_ratio_nan": float(self.nan_count), "error/log_ratio_inf": float(self.inf_count)}
+        if self.zero_spread:
+            found["warn/zero_spread_advantages"] = 1.0
+        if self.bounded_fraction > 0.01:
+            found["warn/log_ratio_bounded"] = self.bounded_fraction
+        return found
+
+
+class Tally:
+    """Collects what each minibatch measured, and reads it once at the end."""
+
+    def __init__(self, parts: tuple[str, ...], max_grad_norm: float) -> None:
+        self._parts, self._max_grad_norm = parts, max_grad_norm
+        self._statistics: list[Tensor] = []
+        self._squared_norms: list[Tensor] = []
+        self.non_finite: list[str] = []
+        self._bad_counts = np.zeros(2)
+        self.kl_stop: KLStop | None = None
+        self.gradient_steps = 0
+
+    def add(self, statistics: Tensor, squared_norms: Tensor) -> None:
+        """A minibatch with a finite gradient."""
+        self._statistics.append(statistics)
+        self._squared_norms.append(squared_norms)
+
+    def skip(self, statistics: Tensor, source: str) -> None:
+        """A minibatch whose gradient was not finite."""
+        self.non_finite.append(source)
+        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
+        self._bad_counts += (named["nan"], named["inf"])
+
+    def record(self, update: int, coefficients: Coefficients, estimates: Estimates, valid: Tensor) -> UpdateRecord:
+        """Everything as Python numbers; NaN where no minibatch was finite."""
+        n = len(STATISTICS)
+        table = torch.stack(self._statistics).double().cpu().numpy() if self._statistics else np.full((1, n), np.nan)
+        column = dict(zip(STATISTICS, table.T, strict=True))
+        weight = column["weight"].sum()
+        mean = {name: float(column[name].sum() / weight) for name in SUMS}
+        n_parts = len(self._parts)
+        norms = (
+            torch.stack(self._squared_norms).double().sqrt().cpu().numpy()
+            if self._squared_norms
+            else np.full((1, n_parts), np.nan)
+        )
+        totals = np.sqrt((norms**2).sum(1))
+        advantages = estimates.raw_advantages[valid].double()
+        variance = mean["log_ratio_squared"] - mean["log_ratio"] ** 2
+        return UpdateRecord(
+            update=update,
+            coefficients=coefficients,
+            loss=mean["loss"],
+            policy_loss=mean["policy_loss"],
+            value_loss=mean["value_loss"],
+            value_loss_unclipped=mean["value_unclipped"],
+            value_loss_clipped=mean["value_clipped"],
+            value_clip_active=mean["value_clip_active"],
+            entropy=mean["entropy"],
+            entropy_min=float(column["entropy_min"].min()),
+            entropy_max=float(column["entropy_max"].max()),
+            logit_penalty=mean["logit_penalty"],
+            kl=mean["kl"],
+            kl_last=float(column["kl"][-1] / column["weight"][-1]),
+            clip_fraction=mean["clip_fraction"],
+            log_ratio_mean=mean["log_ratio"],
+            log_ratio_std=float(np.sqrt(max(variance, 0.0))) if variance == variance else float("nan"),
+            log_ratio_max=float(column["log_ratio_max_abs"].max()),
+            log_ratio_first=float(column["log_ratio_max_abs"][0]),
+            bounded_fraction=mean["bounded"],
+            extreme_fraction=mean["extreme"],
+            nan_count=int(self._bad_counts[0]),
+            inf_count=int(self._bad_counts[1]),
+            advantage_mean=float(advantages.mean()),
+            advantage_std=float(advantages.std(correction=0)),
+            advantage_min=float(advantages.min()),
+            advantage_max=float(advantages.max()),
+            zero_spread=estimates.zero_spread,
+            explained_variance=estimates.explained_variance,
+            gradient_norm=float(totals.mean()),
+            gradient_norms=dict(zip(self._parts, norms.mean(0).tolist(), strict=True)),
+            clipped_gradients=float((totals > self._max_grad_norm).mean()) if self._max_grad_norm else 0.0,
+            gradient_steps=self.gradient_steps,
+            skipped_steps=len(self.non_finite),
+            kl_stop=self.kl_stop,
+            non_finite=tuple(self.non_finite),
+        )

@@ -1,0 +1,278 @@
+"""The one configuration record. Frozen; every field has a docstring and bounds; unknown keys are errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from surefoot.config.schedule import parse_schedule
+
+
+class Section(BaseModel):
+    """A frozen group of settings that rejects unknown keys."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+def _within(low: float, high: float = math.inf) -> AfterValidator:
+    def check(value: float | str) -> float | str:
+        spec = parse_schedule(value)
+        for number in spec.all_values():
+            if not (math.isfinite(number) and low <= number <= high):
+                raise ValueError(f"{number:g} is outside [{low:g}, {high:g}]")
+        return spec.values[0] if spec.kind == "constant" else value
+
+    return AfterValidator(check)
+
+
+Coefficient = Annotated[float | str, _within(0.0)]
+"""A number or a schedule (see `surefoot.config.schedule`), never negative."""
+Positive = Annotated[int, Ge(1)]
+Fraction = Annotated[float, Ge(0.0), Le(1.0)]
+_Decay = Annotated[float, Ge(0.0), Lt(1.0)]
+Pair = Annotated[tuple[_Decay, _Decay], Field(strict=False)]
+Sizes = Annotated[tuple[Positive, ...], Field(strict=False)]
+Advantages = Literal["rollout", "minibatch", "env", "none"]
+Sink = Literal["tensorboard", "wandb", "mlflow"]
+
+
+class PPOConfig(Section):
+    """The algorithm: rollout size, objective, optimiser, normalisers."""
+
+    learning_rate: Coefficient = 3e-4
+    """Step size of the optimiser; a number or a schedule such as "linear(1e-3, 0)"."""
+    n_steps: Positive = 256
+    """Steps per environment in one rollout; a rollout has n_steps x n_envs rows."""
+    batch_size: Positive | None = None
+    """Rows per gradient step; None is 64, or the rollout if that is smaller. What does not fill the last minibatch
+    of an epoch makes a smaller one."""
+    n_epochs: Positive = 10
+    """Passes over each rollout."""
+    gamma: Fraction = 0.99
+    """Discount per step."""
+    gae_lambda: Fraction = 0.95
+    """Trace decay of generalised advantage estimation; 1 is Monte Carlo, 0 is one-step."""
+    clip_range: Annotated[float | str, _within(0.0, 10.0)] = 0.2
+    """How far the probability ratio may move from 1 before its gradient is cut."""
+    clip_range_vf: Annotated[float | str, _within(0.0)] | None = None
+    """How far a value prediction may move from its old one, in normalised reward units; None turns it off."""
+    normalize_advantage: Advantages = "rollout"
+    """Over what advantages are standardised: the rollout, each minibatch, each env, or not at all."""
+    ent_coef: Coefficient = 0.0
+    """Weight of the entropy bonus; also takes decay(start, floor, updates) with plateau delay."""
+    vf_coef: Coefficient = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: Annotated[float, Ge(0.0)] = 0.5
+    """Longest gradient; longer ones are scaled down. 0 or None turns it off."""
+    target_kl: Annotated[float, Gt(0.0)] | None = None
+    """Stop an update, before the step, once the KL divergence exceeds 1.5 times this; None never stops."""
+    kl_estimator: Literal["k1", "k2", "k3", "exact"] = "k3"
+    """Which KL the stop, the adaptive learning rate and train/approx_kl use."""
+    adaptive_kl: Annotated[float, Gt(0.0)] | None = None
+    """Adapt the learning rate so that the KL per update stays within a factor 2 of this; None leaves the schedule."""
+    dual_clip: Annotated[float, Gt(1.0)] | None = None
+    """Bound the loss of very unlikely bad actions at this multiple of the advantage (about 3); None is plain PPO."""
+    log_ratio_bound: Literal["clamp", "tanh"] = "clamp"
+    """How log-ratios are kept within 20; tanh keeps a gradient beyond."""
+    logit_penalty: Annotated[float, Ge(0.0)] = 0.0
+    """Weight of a soft penalty on logits beyond 10 (discrete actions); guards against collapse."""
+    optimizer: Literal["adam", "adamw"] = "adam"
+    """adamw decouples weight decay from the gradient."""
+    adam_eps: Annotated[float, Gt(0.0)] = 1e-5
+    """Term added to Adam's denominator."""
+    adam_betas: Pair = (0.9, 0.999)
+    """Decay of Adam's running mean and square."""
+    weight_decay: Annotated[float, Ge(0.0)] = 0.0
+    """Pull of parameters towards 0."""
+    decay_scope: Literal["critic", "all"] = "critic"
+    """Whose weights decay. On an actor, decay shrinks logits (more entropy) or means (towards 0)."""
+    micro_batch_size: Positive | None = None
+    """Compute each gradient in pieces of at most so many rows (less memory, same gradient); None is one piece."""
+    max_nonfinite_updates: Positive = 3
+    """Stop the run after so many optimiser steps in a row were skipped for NaN or Inf."""
+    normalize_observations: bool = False
+    """Standardise float observations by running statistics, which are saved with the model."""
+    normalize_rewards: bool = False
+    """Divide rewards by the running spread of the discounted return, which is saved with the model."""
+    observation_clip: Annotated[float, Gt(0.0)] = 10.0
+    """Largest normalised observation."""
+    reward_clip: Annotated[float, Gt(0.0)] = 10.0
+    """Largest normalised reward."""
+
+    @field_validator("normalize_advantage", mode="before")
+    @classmethod
+    def _bool_is_known_from_sb3(cls, value: Any) -> Any:
+        return {True: "rollout", False: "none"}.get(value, value) if isinstance(value, bool) else value
+
+    @field_validator("max_grad_norm", mode="before")
+    @classmethod
+    def _none_is_off(cls, value: Any) -> Any:
+        return 0.0 if value is None else value
+
+    @field_validator("learning_rate", "clip_range", "clip_range_vf", "vf_coef", mode="after")
+    @classmethod
+    def _decay_is_for_entropy(cls, value: float | str | None) -> float | str | None:
+        if value is not None and parse_schedule(value).kind == "decay":
+            raise ValueError("decay(…) is for ent_coef; use linear, cosine, piecewise or warmup here")
+        return value
+
+
+class PolicyConfig(Section):
+    """The networks between observation and action distribution."""
+
+    hidden_sizes: Sizes = (64, 64)
+    """Width of each hidden layer."""
+    activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = "tanh"
+    """Non-linearity after each hidden layer."""
+    layer_norm: bool = False
+    """LayerNorm in each hidden layer: linear, norm, activation."""
+    shared: bool = False
+    """One trunk for actor and critic instead of two."""
+    ortho_init: bool = True
+    """Orthogonal weights (gain √2 hidden, 0.01 policy, 1 value); otherwise PyTorch's default."""
+    distribution: Literal["auto", "gaussian", "tanh_gaussian", "beta"] = "auto"
+    """Distribution of continuous actions; auto is gaussian."""
+    log_std_init: Annotated[float, Ge(-20.0), Le(2.0)] = 0.0
+    """Initial log standard deviation of Gaussian actions."""
+    state_dependent_std: bool = False
+    """Let the network set the standard deviation instead of a free parameter."""
+    cnn_channels: Sizes = (32, 64, 64)
+    """Channels of the convolutions for image observations."""
+    cnn_features: Positive = 512
+    """Width of the layer after the convolutions."""
+
+
+class CriticConfig(Section):
+    """The value function."""
+
+    kind: Literal["scalar"] = "scalar"
+    """What the critic predicts: the mean return."""
+
+
+class RunConfig(Section):
+    """What a run writes, and when."""
+
+    checkpoint_every: Annotated[int, Ge(0)] = 50_000
+    """Env steps between checkpoints; 0 keeps only the last."""
+    keep_checkpoints: Positive = 3
+    """How many of the newest checkpoints stay."""
+    log_interval: Positive = 1
+    """Updates between two lines of metrics."""
+    eval_every: Annotated[int, Ge(0)] = 0
+    """Env steps between evaluations on a separate env with fixed seeds; 0 never evaluates."""
+    eval_episodes: Positive = 20
+    """Episodes per evaluation."""
+    patience: Annotated[int, Ge(0)] = 0
+    """Stop after so many evaluations without a better mean return; 0 never stops."""
+    sinks: Annotated[tuple[Sink, ...], Field(strict=False)] = ("tensorboard",)
+    """Where metrics go besides metrics.jsonl; wandb and mlflow need their extra."""
+
+
+class Config(Section):
+    """Everything that decides a training run."""
+
+    env: str = ""
+    """Gymnasium id, or module:callable that makes an env."""
+    env_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the env, as JSON on the command line: '{"g": 9.81}'."""
+    n_envs: Positive = 8
+    """Environments stepped side by side."""
+    workers: Annotated[int, Ge(0)] = 0
+    """Worker processes that step the environments; 0 steps them in this process."""
+    seed: Annotated[int, Ge(0), Lt(2**31)] = 0
+    """Root of every random stream."""
+    total_timesteps: Positive = 100_000
+    """Env steps to train, rounded up to whole rollouts."""
+    device: str = "cpu"
+    """Torch device of the networks: cpu, cuda, cuda:0 …"""
+    compile: bool | Literal["auto"] = "auto"
+    """Compile the gradient step: auto does so when a C++ compiler is there and the run is long enough to pay."""
+    threads: Positive = 1
+    """Torch threads; small networks are fastest with one."""
+    ppo: PPOConfig = PPOConfig()
+    policy: PolicyConfig = PolicyConfig()
+    critic: CriticConfig = CriticConfig()
+    run: RunConfig = RunConfig()
+
+    @property
+    def rollout_rows(self) -> int:
+        """Rows of one rollout, over all envs."""
+        return self.ppo.n_steps * self.n_envs
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of one minibatch."""
+        return self.ppo.batch_size or min(64, self.rollout_rows)
+
+    @model_validator(mode="after")
+    def _no_contradictions(self) -> Config:
+        complaints = contradictions(self)
+        if complaints:
+            raise ValueError("; ".join(complaints))
+        return self
+
+
+def contradictions(config: Config) -> list[str]:
+    """Options that cannot take effect together (P12), each as a sentence that names the fields."""
+    return [*_batch_complaints(config), *_optimiser_complaints(config.ppo), *_other_complaints(config)]
+
+
+def _batch_complaints(config: Config) -> list[str]:
+    ppo, rows, batch = config.ppo, config.rollout_rows, config.batch_size
+    found = []
+    if batch > rows:
+        found.append(
+            f"ppo.batch_size = {batch} exceeds the rollout: n_steps {ppo.n_steps} x n_envs {config.n_envs} = "
+            f"{rows} rows; lower batch_size or raise n_steps"
+        )
+    if batch == 1 and ppo.normalize_advantage != "none":
+        found.append(
+            f'ppo.batch_size = 1 with normalize_advantage = "{ppo.normalize_advantage}": a batch of one has no spread '
+            'to normalise by; raise batch_size or set normalize_advantage = "none"'
+        )
+    if ppo.normalize_advantage == "env" and ppo.n_steps == 1:
+        found.append('normalize_advantage = "env" needs n_steps > 1: one step per env has no spread')
+    if ppo.micro_batch_size is not None and ppo.micro_batch_size >= batch:
+        found.append(
+            f"ppo.micro_batch_size = {ppo.micro_batch_size} changes nothing: it must be below batch_size = {batch}"
+        )
+    return found
+
+
+def _optimiser_complaints(ppo: PPOConfig) -> list[str]:
+    found = []
+    if ppo.adaptive_kl is not None and parse_schedule(ppo.learning_rate).kind != "constant":
+        found.append("ppo.adaptive_kl sets the learning rate itself: give learning_rate as a number, not a schedule")
+    if ppo.optimizer == "adamw" and ppo.weight_decay == 0:
+        found.append('ppo.optimizer = "adamw" with weight_decay = 0 is adam: set ppo.weight_decay')
+    if ppo.decay_scope == "all" and ppo.weight_decay == 0:
+        found.append('ppo.decay_scope = "all" with weight_decay = 0 changes nothing: set ppo.weight_decay')
+    return found
+
+
+def _other_complaints(config: Config) -> list[str]:
+    ppo, policy, run = config.ppo, config.policy, config.run
+    found = []
+    if not ppo.normalize_observations and changed(ppo, "observation_clip"):
+        found.append("ppo.observation_clip needs ppo.normalize_observations = true")
+    if not ppo.normalize_rewards and changed(ppo, "reward_clip"):
+        found.append("ppo.reward_clip needs ppo.normalize_rewards = true")
+    if run.patience and not run.eval_every:
+        found.append("run.patience counts evaluations: set run.eval_every")
+    if changed(run, "eval_episodes") and not run.eval_every:
+        found.append("run.eval_episodes needs run.eval_every")
+    if config.workers > config.n_envs:
+        found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
+    if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
+        found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
+    return found
+
+
+def changed(section: Section, field: str) -> bool:
+    """Whether a field differs from its default."""
+    return bool(getattr(section, field) != type(section).model_fields[field].default)

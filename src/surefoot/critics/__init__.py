@@ -1,0 +1,1 @@
+"""Value functions behind one interface; a new critic is one file and one line in `build`."""

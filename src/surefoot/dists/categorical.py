@@ -1,0 +1,78 @@
+"""One choice among n: the policy for a Discrete space, with or without a mask of legal actions."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+from surefoot.dists.interface import Distribution, Family
+
+
+def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
+    """ln softmax over the legal entries [..., n], −inf elsewhere."""
+    log_probs = log_softmax(logits.masked_fill(~mask, -torch.inf), -1)
+    # Again: a NaN among the legal logits spreads to all, and argmax would then pick an illegal action.
+    return log_probs.masked_fill(~mask, -torch.inf)
+
+
+class Categorical(Distribution):
+    """P(a = i) = softmax(logits)_i over the legal actions, with logits and mask [B, ..., n] (F01).
+
+    Axes between B and n are kept, so `MultiDiscrete` can bind all its sub-actions at once.
+    """
+
+    def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
+        self._mask = mask
+        # −inf where illegal
+        self.log_probs = log_softmax(logits, -1) if mask is None else masked_log_softmax(logits, mask)
+
+    def sample(self, generator: torch.Generator | None) -> Tensor:
+        """argmax(ln p − ln E), E ~ Exponential(1): the Gumbel-max trick."""
+        # float32 whatever the logits are: noise of few digits would favour some actions.
+        noise = torch.empty(self.log_probs.shape, dtype=torch.float32, device=self.log_probs.device)
+        noise.exponential_(generator=generator)
+        # E = 0 would turn an illegal action's −inf into NaN, which argmax prefers.
+        noise.clamp_(min=torch.finfo(torch.float32).tiny)
+        return (self.log_probs - noise.log_()).argmax(-1)
+
+    def mode(self) -> Tensor:
+        return self.log_probs.argmax(-1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        return self.log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        return -(self.log_probs.exp() * self._zero_where_illegal(self.log_probs)).sum(-1)
+
+    def kl(self, new: Self) -> Tensor:
+        """Σ p·(ln p − ln p′); infinite if `new` forbids an action that `self` allows."""
+        log_ratio = self._zero_where_illegal(self.log_probs - new.log_probs)
+        return (self.log_probs.exp() * log_ratio).sum(-1)
+
+    def _zero_where_illegal(self, x: Tensor) -> Tensor:
+        """0·ln 0 = 0, in the value and in the gradient."""
+        return x if self._mask is None else x.masked_fill(~self._mask, 0.0)
+
+
+class CategoricalFamily(Family):
+    """Stores the index 0 … n − 1; the env receives it shifted by the space's `start`."""
+
+    def __init__(self, space: spaces.Discrete) -> None:
+        self._start = int(space.start)
+        self._dtype = space.dtype
+        self.n_outputs = int(space.n)
+        self.free = None
+        self.action_shape = ()
+        self.action_dtype = torch.int64
+        self.mask_width = self.n_outputs
+
+    def bind(self, params: Tensor, mask: Tensor | None = None) -> Categorical:
+        return Categorical(params, mask)
+
+    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
+        return (action.cpu().numpy() + self._start).astype(self._dtype)

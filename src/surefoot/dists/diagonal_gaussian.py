@@ -1,0 +1,80 @@
+"""Independent normal variables: the usual policy for a Box."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from surefoot.dists.box import BoxCodec
+from surefoot.dists.interface import Distribution, Family, refuse_mask
+
+LOG_STD_LIMIT = 20.0
+"""log σ is kept within ±20: far outside any useful policy, and ((x − μ)/σ)² stays finite in float32."""
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class DiagonalGaussian(Distribution):
+    """N(mean, diag(exp(log_std))²) with mean and log_std [B, D]."""
+
+    def __init__(self, mean: Tensor, log_std: Tensor) -> None:
+        self.mean = mean
+        self.log_std = log_std.clamp(-LOG_STD_LIMIT, LOG_STD_LIMIT)
+        self.std = self.log_std.exp()
+
+    def sample(self, generator: torch.Generator | None) -> Tensor:
+        noise = torch.randn(
+            self.mean.shape, generator=generator, dtype=self.mean.dtype, device=self.mean.device
+        )
+        return self.mean + self.std * noise
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        z = (action - self.mean) / self.std
+        return (-0.5 * z.square() - self.log_std - _HALF_LOG_2PI).sum(-1)
+
+    def entropy(self) -> Tensor:
+        return (self.log_std + (0.5 + _HALF_LOG_2PI)).sum(-1)
+
+    def kl(self, new: Self) -> Tensor:
+        """Σ_d ln(σ′/σ) + (σ² + (μ − μ′)²)/(2σ′²) − ½."""
+        ratio = (self.std / new.std).square()
+        shift = ((self.mean - new.mean) / new.std).square()
+        return (0.5 * (ratio + shift - 1.0) + new.log_std - self.log_std).sum(-1)
+
+
+class DiagonalGaussianFamily(Family):
+    """Stores the unbounded action [D]; the env receives it clipped to the box.
+
+    log σ is one free parameter per dimension that starts at `log_std_init`; with `state_dependent_std` the
+    network gives it instead, as an offset from `log_std_init`.
+    """
+
+    def __init__(
+        self, space: spaces.Box, log_std_init: float = 0.0, state_dependent_std: bool = False
+    ) -> None:
+        self._codec = BoxCodec(space)
+        self._log_std_offset = log_std_init if state_dependent_std else None
+        self.n_dims = self._codec.n_dims
+        self.n_outputs = 2 * self.n_dims if state_dependent_std else self.n_dims
+        self.free = None if state_dependent_std else torch.full((self.n_dims,), log_std_init)
+        self.action_shape = (self.n_dims,)
+        self.action_dtype = torch.float32
+        self.mask_width = 0
+
+    def bind(self, params: Tensor, mask: Tensor | None = None) -> DiagonalGaussian:
+        refuse_mask(self, mask)
+        mean, log_std = params.chunk(2, dim=-1)
+        if self._log_std_offset is not None:
+            log_std = log_std + self._log_std_offset
+        return DiagonalGaussian(mean, log_std)
+
+    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
+        return self._codec.clip(action.detach().cpu().numpy())

@@ -1,0 +1,105 @@
+"""Every error that Surefoot raises on purpose. Each message says what, where, and what to do."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class SurefootError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class SurefootWarning(UserWarning):
+    """Something works, but probably not as meant."""
+
+
+class ConfigError(SurefootError):
+    """A setting is unknown, of the wrong type, out of range, or contradicts another."""
+
+
+class UnsupportedSpaceError(SurefootError):
+    """An observation or action space that no encoder or distribution handles."""
+
+
+class EnvError(SurefootError):
+    """An environment raised, or broke its contract."""
+
+
+class NonFiniteError(SurefootError):
+    """NaN or Inf where a finite number must stand."""
+
+
+class RunError(SurefootError):
+    """A run directory is missing, occupied or unreadable."""
+
+
+class MissingExtraError(SurefootError):
+    """An optional package is needed and not installed."""
+
+
+class StorageError(SurefootError):
+    """The disk refused an operation: full, read-only, not permitted."""
+
+    def __init__(self, operation: str, path: Path, error: OSError) -> None:
+        self.operation = operation
+        self.path = path
+        self.errno = error.errno
+        super().__init__(
+            f"cannot {operation} {path}: {error.strerror or error}{_storage_advice(error.errno)}"
+        )
+
+
+class CheckpointError(SurefootError):
+    """A checkpoint cannot be written or read as asked."""
+
+
+class NoCheckpointError(CheckpointError):
+    """No readable checkpoint where one was expected; `skipped` names those that were found and refused."""
+
+    def __init__(self, path: Path, skipped: Sequence[tuple[Path, str]] = ()) -> None:
+        self.path = path
+        self.skipped = list(skipped)
+        refused = "".join(f"\n  skipped {bad}: {reason}" for bad, reason in skipped)
+        super().__init__(f"no readable checkpoint at {path}{refused}")
+
+
+class CorruptCheckpointError(CheckpointError):
+    """A checkpoint whose files are not what a writer of Surefoot left there."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"checkpoint {path} is corrupt: {reason}")
+
+
+class NewerFormatError(CheckpointError):
+    """A checkpoint of a later format than this version reads."""
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        self.path = path
+        self.found = found
+        self.known = known
+        super().__init__(
+            f"checkpoint {path} has format {found}, this version of surefoot reads up to {known}; "
+            "upgrade with: pip install -U surefoot"
+        )
+
+
+class CorruptFileError(SurefootError):
+    """A small file of a run is not the JSON that was written there."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is corrupt: {reason}")
+
+
+def _storage_advice(code: int | None) -> str:
+    """What the reader of a storage error can do about it."""
+    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "; free space or choose another directory"
+    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "; choose a directory that can be written"
+    return ""

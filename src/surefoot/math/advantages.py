@@ -1,0 +1,87 @@
+"""Advantage normalisation that never amplifies rounding noise (A04, A05, A06).
+
+(A − mean)/std with the sample standard deviation (ddof = 1, as `torch.std`). The spread counts as zero when
+it does not exceed `SPREAD_TOLERANCE_EPS` machine epsilons of the largest magnitude involved: below that, what
+differs between the entries is rounding, and dividing by it would turn rounding into a training signal. The
+rule is free of scale: multiplying all advantages by any positive number changes nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+SPREAD_TOLERANCE_EPS = 8.0
+"""Smallest meaningful std, in units of `finfo(dtype).eps` × largest magnitude."""
+
+
+def normalise(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
+    """(A − mean)/std over all valid entries; zeros where invalid, and everywhere if the spread is zero.
+
+    `advantages` and `valid` have one shape, [T, N] or [B]. `magnitude` is the size of the numbers the
+    advantages are differences of (for example max |return|): A = R − V of size 1e-3 from R of size 1e6 is
+    rounding noise in float32, which A alone cannot show. NaN or Inf in a valid entry gives NaN everywhere: it
+    is not hidden.
+    """
+    dims = tuple(range(advantages.dim()))
+    return _normalise(advantages, valid, dims, magnitude)
+
+
+def normalise_by_env(
+    advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0
+) -> Tensor:
+    """`normalise` within each column of [T, N], that is within each environment."""
+    return _normalise(advantages, valid, (0,), magnitude)
+
+
+def spread_is_zero(
+    advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0
+) -> Tensor:
+    """Whether `normalise` answers with zeros because nothing meaningful varies: a 0-dim bool tensor."""
+    if advantages.numel() == 0:
+        return torch.ones((), dtype=torch.bool, device=advantages.device)
+    dims = tuple(range(advantages.dim()))
+    return _standardise(advantages, valid, dims, magnitude)[1].reshape(())
+
+
+def spread_is_zero_by_env(
+    advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0
+) -> Tensor:
+    """`spread_is_zero` for each column of [T, N]: bool [N]."""
+    if advantages.shape[0] == 0:
+        return torch.ones(advantages.shape[1], dtype=torch.bool, device=advantages.device)
+    return _standardise(advantages, valid, (0,), magnitude)[1].squeeze(0)
+
+
+def _normalise(
+    advantages: Tensor, valid: Tensor | None, dims: tuple[int, ...], magnitude: Tensor | float
+) -> Tensor:
+    if advantages.numel() == 0:
+        return advantages
+    standardised, is_flat = _standardise(advantages, valid, dims, magnitude)
+    return torch.where(is_flat, 0.0, standardised)
+
+
+def _standardise(
+    advantages: Tensor, valid: Tensor | None, dims: tuple[int, ...], magnitude: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Standardised entries (meaningless where flat) and flat flags, `dims` kept as size 1."""
+    mask = torch.ones_like(advantages, dtype=torch.bool) if valid is None else valid.bool()
+    entries = torch.where(mask, advantages, 0.0)
+    largest = entries.abs().amax(dims, keepdim=True)
+    # Unit magnitude first: the squares below can then neither overflow nor underflow.
+    unit = torch.where(largest == 0, 1.0, largest)
+    scaled = entries / unit
+    count = mask.sum(dims, keepdim=True)
+    deviations = _centred(_centred(scaled, mask, count, dims), mask, count, dims)
+    std = ((deviations * deviations).sum(dims, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
+    tolerance = SPREAD_TOLERANCE_EPS * torch.finfo(advantages.dtype).eps * (magnitude / unit).clamp(min=1.0)
+    # Written so that NaN is not "flat".
+    is_flat = (std <= tolerance) | (count < 2)
+    return deviations / torch.where(is_flat, 1.0, std), is_flat
+
+
+def _centred(entries: Tensor, mask: Tensor, count: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Entries minus their mean; invalid ones stay 0. Applied twice it removes the mean's own rounding."""
+    mean = entries.sum(dims, keepdim=True) / count.clamp(min=1)
+    return torch.where(mask, entries - mean, 0.0)

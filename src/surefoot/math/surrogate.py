@@ -1,0 +1,111 @@
+"""Importance ratio and clipped policy objective (P01, P02, P09)."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from surefoot.math._clamp import clamp_between
+
+LOG_RATIO_BOUND = 20.0
+"""exp(20) ≈ 4.9e8 times any sane advantage is finite in float32."""
+
+LOG_RATIO_EXTREME = 10.0
+"""A log-ratio beyond this is no small policy step, though still inside the bound."""
+
+Bound = Literal["clamp", "tanh"]
+
+
+class LogRatioStats(NamedTuple):
+    """What the log-ratios looked like *before* the bound. All 0-dim; NaN where there was no sample."""
+
+    mean: Tensor
+    std: Tensor
+    max_abs: Tensor
+    bounded_fraction: Tensor
+    extreme_fraction: Tensor
+    nan_count: Tensor
+    inf_count: Tensor
+
+
+def bound_log_ratio(log_ratio: Tensor, bound: Bound = "clamp") -> Tensor:
+    """The log-ratio d kept within ±20, elementwise, any shape.
+
+        clamp: min(max(d, −20), 20)      no gradient beyond the bound
+        tanh:  20·tanh(d/20)             a gradient everywhere (in float32 up to |d| ≈ 170)
+
+    NaN stays NaN in both; ±Inf becomes ±20. Look for non-finite values before (`log_ratio_statistics`).
+    """
+    if bound == "clamp":
+        return log_ratio.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+    if bound == "tanh":
+        return LOG_RATIO_BOUND * torch.tanh(log_ratio / LOG_RATIO_BOUND)
+    raise ValueError(f"bound must be 'clamp' or 'tanh', got {bound!r}")
+
+
+def importance_ratio(log_prob: Tensor, old_log_prob: Tensor, bound: Bound = "clamp") -> Tensor:
+    """r = exp(bound(log π(a|s) − log π_old(a|s))), one per sample [B]; finite for every finite pair.
+
+    Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (section 3).
+    """
+    return torch.exp(bound_log_ratio(log_prob - old_log_prob, bound))
+
+
+def log_ratio_statistics(log_ratio: Tensor, weight: Tensor | None = None) -> LogRatioStats:
+    """Statistics of unbounded log-ratios d, shape [B] or any; `weight` of the same shape, 0 = not a sample.
+
+    `mean`, `std` (population) and `max_abs` are over finite samples only. `bounded_fraction` is the weighted
+    share of all samples with |d| > 20, `extreme_fraction` with |d| > 10; Inf counts in both, NaN in neither.
+    The counts are numbers of samples with non-zero weight.
+    """
+    d = log_ratio.detach()
+    weights = torch.ones_like(d) if weight is None else weight.detach().to(d.dtype)
+    is_sample = weights > 0
+    is_finite = is_sample & torch.isfinite(d)
+    no_sample = torch.full((), torch.nan, dtype=d.dtype, device=d.device)
+
+    def weighted_mean(entries: Tensor, among: Tensor) -> Tensor:
+        total = torch.where(among, weights, 0.0).sum()
+        mean = torch.where(among, weights * entries, 0.0).sum() / torch.where(total > 0, total, 1.0)
+        return torch.where(total > 0, mean, no_sample)
+
+    mean = weighted_mean(d, is_finite)
+    magnitude = torch.where(is_finite, d.abs(), 0.0)
+    largest = magnitude.amax() if d.numel() else no_sample
+    return LogRatioStats(
+        mean=mean,
+        std=weighted_mean((d - mean) ** 2, is_finite).sqrt(),
+        max_abs=torch.where(is_finite.any(), largest, no_sample),
+        bounded_fraction=weighted_mean((d.abs() > LOG_RATIO_BOUND).to(d.dtype), is_sample),
+        extreme_fraction=weighted_mean((d.abs() > LOG_RATIO_EXTREME).to(d.dtype), is_sample),
+        nan_count=(is_sample & torch.isnan(d)).sum(),
+        inf_count=(is_sample & torch.isinf(d)).sum(),
+    )
+
+
+def clipped_surrogate(
+    ratio: Tensor, advantages: Tensor, clip_range: Tensor | float, dual_clip: float | None = None
+) -> Tensor:
+    """PPO's clipped policy loss per sample [B], to be minimised: the negative of the objective.
+
+        objective = min(r·A, clip(r, 1 − ε, 1 + ε)·A)
+        with `dual_clip` = c > 1, where A < 0:   max(objective, c·A)
+
+    Without the second clip the objective has no lower bound for A < 0 and large r.
+    Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (eq. 7); Ye et al. 2020,
+    https://arxiv.org/abs/1912.09729 (eq. 5, dual clip).
+    """
+    clipped_ratio = clamp_between(ratio, 1.0 - clip_range, 1.0 + clip_range)
+    objective = torch.minimum(ratio * advantages, clipped_ratio * advantages)
+    if dual_clip is not None:
+        if dual_clip <= 1.0:
+            raise ValueError(f"dual_clip must be greater than 1, got {dual_clip}")
+        objective = torch.where(advantages < 0, torch.maximum(objective, dual_clip * advantages), objective)
+    return -objective
+
+
+def clip_fraction_indicator(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
+    """1 where |r − 1| > ε, else 0, per sample [B], in the dtype of `ratio` and without gradient."""
+    return ((ratio.detach() - 1.0).abs() > clip_range).to(ratio.dtype)

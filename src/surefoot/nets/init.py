@@ -1,0 +1,41 @@
+"""Weight initialisation from an explicit generator; the global RNG is never touched."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+HIDDEN_GAIN = math.sqrt(2)
+POLICY_GAIN = 0.01
+VALUE_GAIN = 1.0
+
+Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+
+
+class Initialiser:
+    """Fills a layer's weights: orthogonal with the given gain, or uniform(±1/√fan_in) as PyTorch does."""
+
+    def __init__(self, generator: torch.Generator, orthogonal: bool = True) -> None:
+        self._generator = generator
+        self._orthogonal = orthogonal
+
+    def __call__(self, layer: Layer, gain: float = HIDDEN_GAIN) -> Layer:
+        """Initialise in place and return the layer."""
+        if self._orthogonal:
+            nn.init.orthogonal_(layer.weight, gain, generator=self._generator)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+            return layer
+        bound = 1 / math.sqrt(layer.weight[0].numel())
+        for parameter in (layer.weight, layer.bias):
+            if parameter is not None:
+                self.uniform(parameter, bound)
+        return layer
+
+    def uniform(self, tensor: Tensor, bound: float) -> None:
+        """Fill with uniform(−bound, bound)."""
+        with torch.no_grad():
+            tensor.uniform_(-bound, bound, generator=self._generator)

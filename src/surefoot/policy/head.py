@@ -1,0 +1,24 @@
+"""Features -> parameters of the action distribution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.dists.interface import Family
+from surefoot.nets.init import POLICY_GAIN, Initialiser
+
+
+class ActionHead(nn.Module):
+    """A linear layer, followed by the family's free parameters (such as a Gaussian's log_std) if it has any."""
+
+    def __init__(self, n_features: int, family: Family, init: Initialiser) -> None:
+        super().__init__()
+        self.linear = init(nn.Linear(n_features, family.n_outputs), POLICY_GAIN)
+        self.free = None if family.free is None else nn.Parameter(family.free.clone())
+
+    def forward(self, features: Tensor) -> Tensor:
+        outputs: Tensor = self.linear(features)
+        if self.free is None:
+            return outputs
+        return torch.cat([outputs, self.free.expand(outputs.shape[0], -1)], 1)

@@ -1,0 +1,68 @@
+"""The one interface behind which every kind of environment stands.
+
+Gymnasium's vector envs reset themselves in three different ways; a list of single envs, or worker processes, in a
+fourth. Behind `Envs` a step is always a true transition: ``final`` holds the true successor of finished rows, and rows
+that only carried a reset are marked invalid (A01, A03).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from surefoot.spaces import Array, Layout
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of N environments gave."""
+
+    observation: Mapping[str, Array]
+    """What to act on next, [N, ...] by leaf."""
+    reward: NDArray[np.float64]
+    """[N]; 0 in invalid rows."""
+    terminated: Flags
+    truncated: Flags
+    """[N]; both False in invalid rows. Both may be True: terminated wins."""
+    valid: Flags
+    """[N]; False where the row carried a reset and was no transition."""
+    live: Flags
+    """[N]; False where the *next* row will carry a reset, so that its observation is not acted upon."""
+    final: Mapping[int, Mapping[str, Array]]
+    """True successor of each finished row, by env index."""
+    infos: list[Mapping[str, Any]]
+    """The info of each env's transition; empty in invalid rows."""
+
+
+class Envs(ABC):
+    """N environments stepped together."""
+
+    n_envs: int
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+    layout: Layout
+
+    @abstractmethod
+    def reset(self, seed: int) -> Mapping[str, Array]:
+        """Seed and start every env; first observations [N, ...] by leaf."""
+
+    @abstractmethod
+    def step(self, actions: Array) -> Step:
+        """Take env actions [N, ...]."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the envs hold. Safe to call twice."""
+
+
+def env_seeds(seed: int, n: int) -> list[int]:
+    """Seeds of n environments, distinct across envs and across nearby root seeds."""
+    return [int(s) for s in np.random.SeedSequence([seed, 0x5EED]).generate_state(n, np.uint32) & 0x7FFFFFFF]

@@ -1,0 +1,69 @@
+"""Returns, lengths, costs and successes of finished episodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Episode(NamedTuple):
+    """One finished episode, in raw rewards."""
+
+    env: int
+    total: float
+    length: int
+    cost: float
+    success: bool | None
+
+
+class EpisodeTracker:
+    """Adds up open episodes and keeps the last ``window`` finished ones."""
+
+    def __init__(self, n_envs: int, window: int = 100) -> None:
+        self.total = np.zeros(n_envs)
+        self.length = np.zeros(n_envs, np.int64)
+        self.cost = np.zeros(n_envs)
+        self.recent: deque[Episode] = deque(maxlen=window)
+        self.finished = 0
+        self.has_costs = False
+
+    def step(
+        self,
+        reward: NDArray[np.float64],
+        valid: NDArray[np.bool_],
+        done: NDArray[np.bool_],
+        costs: list[float] | None,
+        successes: dict[int, bool],
+    ) -> None:
+        """Count one step of all envs."""
+        self.total += reward
+        self.length += valid
+        if costs is not None:
+            self.cost += costs
+            self.has_costs = True
+        if done.any():
+            for i in np.flatnonzero(done):
+                env = int(i)
+                episode = Episode(env, float(self.total[i]), int(self.length[i]), float(self.cost[i]), successes.get(env))
+                self.recent.append(episode)
+                self.finished += 1
+            self.total[done] = self.length[done] = self.cost[done] = 0
+
+    def summary(self) -> dict[str, float]:
+        """Means over the recent episodes; empty before the first has ended."""
+        if not self.recent:
+            return {}
+        found = {
+            "rollout/ep_rew_mean": float(np.mean([e.total for e in self.recent])),
+            "rollout/ep_len_mean": float(np.mean([e.length for e in self.recent])),
+            "rollout/episodes": float(self.finished),
+        }
+        if self.has_costs:
+            found["rollout/ep_cost_mean"] = float(np.mean([e.cost for e in self.recent]))
+        successes = [e.success for e in self.recent if e.success is not None]
+        if successes:
+            found["rollout/success_rate"] = float(np.mean(successes))
+        return found

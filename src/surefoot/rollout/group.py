@@ -1,0 +1,108 @@
+"""Single environments stepped one after the other in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from surefoot.errors import EnvError
+from surefoot.rollout.envs import Envs, Step, env_seeds
+from surefoot.spaces import Array, Layout, mismatch
+
+Env = gymnasium.Env[Any, Any]
+NO_INFO: Mapping[str, Any] = {}
+
+
+class EnvGroup(Envs):
+    """A list of environments. A finished one is reset at once, so that every row is a transition."""
+
+    def __init__(self, envs: Sequence[Env], first_index: int = 0) -> None:
+        self.envs = list(envs)
+        self.n_envs = len(self.envs)
+        self.observation_space = self.envs[0].observation_space
+        self.action_space = self.envs[0].action_space
+        self.layout = Layout.of(self.observation_space)
+        self._first_index = first_index
+        self._steps = [0] * self.n_envs
+        self._observation = self.layout.empty(self.n_envs)
+        self._check_alike()
+
+    def reset(self, seed: int) -> Mapping[str, Array]:
+        return self.reset_each(env_seeds(seed, self._first_index + self.n_envs)[self._first_index :])
+
+    def reset_each(self, seeds: Sequence[int | None]) -> Mapping[str, Array]:
+        """Start env i with seed i."""
+        for i, seed in enumerate(seeds):
+            self.reset_one(i, seed)
+        return self._copy()
+
+    def reset_one(self, i: int, seed: int | None = None) -> Mapping[str, Array]:
+        """Start a new episode in env i; all current observations."""
+        try:
+            observation, _ = self.envs[i].reset(seed=seed)
+        except Exception as error:
+            raise EnvError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
+        if self._steps[i] == 0:
+            reason = mismatch(self.observation_space, observation)
+            if reason is not None:
+                raise EnvError(f"{self._name(i)} in reset: {reason}; correct the env or its observation_space")
+        self._write(i, observation)
+        return self._observation
+
+    def step(self, actions: Array) -> Step:
+        n = self.n_envs
+        reward = np.zeros(n)
+        terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        final: dict[int, Mapping[str, Array]] = {}
+        infos: list[Mapping[str, Any]] = []
+        for i, env in enumerate(self.envs):
+            try:
+                observation, reward[i], ended, cut, info = env.step(actions[i])
+            except Exception as error:
+                raise EnvError(
+                    f"{self._name(i)} raised in step {self._steps[i]} (action {actions[i]!r}): "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            self._steps[i] += 1
+            terminated[i], truncated[i] = ended, cut
+            infos.append(info)
+            self._write(i, observation)
+            if ended or cut:
+                final[i] = {name: array[i].copy() for name, array in self._observation.items()}
+                self.reset_one(i)
+        all_rows = np.ones(n, np.bool_)
+        return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos)
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+    def _write(self, i: int, observation: Any) -> None:
+        for leaf in self.layout.leaves:
+            part = observation
+            try:
+                for key in leaf.path:
+                    part = part[key]
+                array = np.asarray(part)
+                if array.shape == leaf.shape:
+                    self._observation[leaf.name][i] = array
+                    continue
+                reason = f"has shape {array.shape}, its space says {leaf.shape}"
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                reason = f"does not fit its space {leaf.space} ({type(error).__name__}: {error})"
+            raise EnvError(f"{self._name(i)} in step {self._steps[i]}: observation {leaf.name!r} {reason}")
+
+    def _copy(self) -> Mapping[str, Array]:
+        return {name: array.copy() for name, array in self._observation.items()}
+
+    def _name(self, i: int) -> str:
+        env = self.envs[i]
+        return f"env {self._first_index + i} ({env.spec.id if env.spec is not None else type(env.unwrapped).__name__})"
+
+    def _check_alike(self) -> None:
+        for i, env in enumerate(self.envs):
+            if env.observation_space != self.observation_space or env.action_space != self.action_space:
+                raise EnvError(f"{self._name(i)} has other spaces than {self._name(0)}; all envs of a run must be alike")

@@ -1,0 +1,56 @@
+"""Finds NaN and Inf in what comes from environments and goes to them, in the step where they appear (R04, O09)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from surefoot.errors import EnvError, NonFiniteError
+from surefoot.spaces import Array
+
+
+class Guard:
+    """Checks arrays [N, ...] and names the env, the step and the field of the first bad number.
+
+    The sum of an array is finite only if all its entries are, up to overflow; so one sum settles the healthy case, and
+    only a suspicious one is looked at entry by entry.
+    """
+
+    def check(self, array: Array, field: str, step: int) -> None:
+        """Raise `NonFiniteError` if an entry is not finite."""
+        if array.dtype.kind != "f" or math.isfinite(np.add.reduce(array, axis=None)):
+            return
+        bad = ~np.isfinite(array)
+        if not bad.any():
+            return
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        where = f"[{', '.join(map(str, index[1:]))}]" if len(index) > 1 else ""
+        raise NonFiniteError(
+            f"{field}{where} is {array[index]} in env {index[0]} at step {step}; "
+            "nothing was learned from it. Correct the env, or mask the source of the value"
+        )
+
+    def observations(self, observation: Mapping[str, Array], step: int) -> None:
+        """Check every leaf."""
+        for name, array in observation.items():
+            self.check(array, "observation" if name == "obs" else f"observation {name!r}", step)
+
+
+def read_costs(infos: Sequence[Mapping[str, Any]], key: str, step: int) -> list[float] | None:
+    """``info[key]`` of each env as finite numbers, or None if no env gives it (R04)."""
+    if not any(key in info for info in infos):
+        return None
+    costs = []
+    for i, info in enumerate(infos):
+        value = info.get(key, 0.0)
+        try:
+            cost = float(value)
+        except (TypeError, ValueError):
+            raise EnvError(f"info[{key!r}] of env {i} at step {step} is {value!r}, not a number") from None
+        if not math.isfinite(cost):
+            raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost}; costs must be finite")
+        costs.append(cost)
+    return costs

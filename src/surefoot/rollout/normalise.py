@@ -1,0 +1,135 @@
+"""Observation and reward normalisers. They are part of the model: saved with it, used wherever it acts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from surefoot.math.moments import Moments, merge
+from surefoot.spaces import Array, Layout
+
+TINY = 1e-8
+
+
+class ObservationNormaliser:
+    """(x − mean) / std by leaf, clipped; statistics of what the policy acted upon.
+
+    Statistics are frozen within a rollout, so that rollout and update see the same numbers (M06). Only the very first
+    rollout, which has nothing to freeze, updates them before each step.
+    """
+
+    def __init__(self, layout: Layout, clip: float) -> None:
+        self._names = [leaf.name for leaf in layout.leaves if leaf.is_continuous]
+        self._clip = clip
+        self.moments = {leaf.name: Moments.empty(leaf.shape) for leaf in layout.leaves if leaf.is_continuous}
+        self._seen: list[tuple[Mapping[str, Array], NDArray[np.bool_]]] = []
+        self._following = True
+        self._scale: dict[str, tuple[Array, Array]] = {}
+        self._freeze()
+
+    def see(self, observation: Mapping[str, Array], live: NDArray[np.bool_]) -> None:
+        """Count observations [N, ...] that are about to be acted upon in ``live`` rows."""
+        if self._following:
+            self._absorb(observation, live)
+            self._freeze()
+        else:
+            self._seen.append((observation, live))
+
+    def __call__(self, observation: Mapping[str, Array]) -> dict[str, Array]:
+        """Normalised copies of the continuous leaves; the others as they are."""
+        out = dict(observation)
+        for name in self._names:
+            mean, inverse = self._scale[name]
+            scaled = (observation[name] - mean) * inverse
+            out[name] = np.clip(scaled, -self._clip, self._clip, out=scaled)
+        return out
+
+    def commit(self) -> float:
+        """End of an update: take in what the rollout saw. How far the means moved, in old standard deviations."""
+        before = dict(self._scale)
+        if self._seen:
+            live = np.stack([rows for _, rows in self._seen])
+            self._absorb({n: np.stack([seen[n] for seen, _ in self._seen]) for n in self._names}, live)
+        self._seen.clear()
+        self._following = False
+        self._freeze()
+        drifts = [np.abs((self._scale[n][0] - before[n][0]) * before[n][1]).max(initial=0.0) for n in self._names]
+        return float(max(drifts, default=0.0))
+
+    def state(self) -> dict[str, Tensor]:
+        """Statistics by name."""
+        parts = {}
+        for name, moments in self.moments.items():
+            parts |= {f"{name}.count": moments.count, f"{name}.mean": moments.mean, f"{name}.m2": moments.m2}
+        return parts
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore statistics."""
+        for name in self._names:
+            self.moments[name] = Moments(*(state[f"{name}.{part}"] for part in ("count", "mean", "m2")))
+        self._following = any(float(m.count) == 0 for m in self.moments.values())
+        self._seen.clear()
+        self._freeze()
+
+    def _absorb(self, observation: Mapping[str, Array], live: NDArray[np.bool_]) -> None:
+        for name in self._names:
+            batch = Moments.from_batch(torch.from_numpy(observation[name][live]))
+            self.moments[name] = merge(self.moments[name], batch)
+
+    def _freeze(self) -> None:
+        for name, moments in self.moments.items():
+            std = moments.std.numpy()
+            # A feature that never varied keeps its unit: there is no spread to scale by.
+            inverse = np.where(std > TINY * (1 + np.abs(moments.mean.numpy())), 1 / np.maximum(std, 1e-300), 1.0)
+            self._scale[name] = (moments.mean.numpy().astype(np.float32), inverse.astype(np.float32))
+
+
+class RewardNormaliser:
+    """Divides rewards by the running standard deviation of the discounted return; no mean is subtracted (A07).
+
+    A rollout's own rewards are counted before it is scaled, so that the first rollout is scaled as well as the rest; the
+    scale is one number per rollout.
+    """
+
+    def __init__(self, n_envs: int, gamma: float, clip: float) -> None:
+        self._gamma, self._clip = gamma, clip
+        self.moments = Moments.empty(())
+        self.running = torch.zeros(n_envs, dtype=torch.float64)
+
+    def absorb(self, reward: Tensor, done: Tensor, valid: Tensor) -> None:
+        """Count a rollout's raw rewards [T, N]."""
+        discounted = torch.empty_like(reward, dtype=torch.float64)
+        rewards, dones, rows = reward.to(torch.float64), done.bool(), valid.bool()
+        running = self.running
+        for t in range(reward.shape[0]):
+            running = torch.where(rows[t], running * self._gamma + rewards[t], running)
+            discounted[t] = running
+            running = torch.where(dones[t], torch.zeros_like(running), running)
+        self.running = running
+        self.moments = merge(self.moments, Moments.from_batch(discounted[rows]))
+
+    @property
+    def scale(self) -> float:
+        """What rewards are divided by."""
+        std, mean = float(self.moments.std), abs(float(self.moments.mean))
+        if std > 1e-4 * mean and std > 0:
+            return std
+        return mean if mean > 0 else 1.0  # returns that do not vary are scaled by their size
+
+    def __call__(self, reward: Tensor) -> Tensor:
+        """Scaled and clipped rewards."""
+        return (reward / self.scale).clamp(-self._clip, self._clip)
+
+    def state(self) -> dict[str, Tensor]:
+        """Statistics by name."""
+        moments = self.moments
+        return {"count": moments.count, "mean": moments.mean, "m2": moments.m2, "running": self.running}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore statistics."""
+        self.moments = Moments(state["count"], state["mean"], state["m2"])
+        self.running = state["running"].clone()

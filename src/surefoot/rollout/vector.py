@@ -1,0 +1,143 @@
+"""Any `gymnasium.vector.VectorEnv`, in any of its three ways to reset itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from surefoot.errors import EnvError
+from surefoot.rollout.envs import Envs, Flags, Step
+from surefoot.rollout.group import NO_INFO
+from surefoot.spaces import Array, Layout, mismatch
+
+FINAL_KEYS = ("final_obs", "final_observation")
+"""Where SAME_STEP envs put the last observation of an episode: Gymnasium 1.x, and its older name."""
+
+
+class VectorEnvs(Envs):
+    """Turns the steps of a vector env into true transitions."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        self.env = env
+        self.n_envs = env.num_envs
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self.layout = Layout.of(self.observation_space)
+        self.mode = _autoreset_mode(env)
+        self._steps = 0
+        self._resetting = np.zeros(self.n_envs, np.bool_)
+
+    def reset(self, seed: int) -> Mapping[str, Array]:
+        try:
+            observation, _ = self.env.reset(seed=seed)
+        except Exception as error:
+            raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
+        self._resetting = np.zeros(self.n_envs, np.bool_)
+        return self._checked(observation)
+
+    def step(self, actions: Array) -> Step:
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(actions)
+        except Exception as error:
+            raise EnvError(
+                f"the vector env {self._name()} raised in step {self._steps}: {type(error).__name__}: {error}"
+            ) from error
+        self._steps += 1
+        valid = ~self._resetting
+        terminated = np.asarray(terminated, np.bool_) & valid
+        truncated = np.asarray(truncated, np.bool_) & valid
+        done = terminated | truncated
+        current = self._split(observation)
+        final = self._final(done, current, info)
+        if self.mode is AutoresetMode.DISABLED and done.any():
+            current = self._split(self.env.reset(options={"reset_mask": done.copy()})[0])
+        if self.mode is AutoresetMode.NEXT_STEP:
+            self._resetting = done.copy()
+        rewards = np.where(valid, np.asarray(reward, np.float64), 0.0)
+        infos = self._infos(info, valid, done)
+        return Step(current, rewards, terminated, truncated, valid, ~self._resetting, final, infos)
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _final(self, done: Flags, current: Mapping[str, Array], info: Mapping[str, Any]) -> dict[int, Mapping[str, Array]]:
+        rows = np.flatnonzero(done)
+        if self.mode is not AutoresetMode.SAME_STEP:
+            return {int(i): {name: array[i].copy() for name, array in current.items()} for i in rows}
+        if rows.size == 0:
+            return {}
+        last = next((info[key] for key in FINAL_KEYS if key in info), None)
+        if last is None:
+            raise EnvError(
+                f'the vector env {self._name()} says autoreset_mode SAME_STEP, but an episode ended in step {self._steps} '
+                'without info["final_obs"]; the successor of a truncated step cannot be known'
+            )
+        return {int(i): self.layout.split(_row(last, int(i))) for i in rows}
+
+    def _infos(self, info: Mapping[str, Any], valid: Flags, done: Flags) -> list[Mapping[str, Any]]:
+        if not info:
+            return [NO_INFO] * self.n_envs
+        last = info.get("final_info")
+        same = self.mode is AutoresetMode.SAME_STEP and last is not None
+        return [
+            NO_INFO if not valid[i] else _info_row(last if same and done[i] else info, i)  # type: ignore[arg-type]  # same implies last
+            for i in range(self.n_envs)
+        ]
+
+    def _split(self, observation: Any) -> dict[str, Array]:
+        parts = self.layout.split(observation)
+        for leaf in self.layout.leaves:
+            if parts[leaf.name].shape != (self.n_envs, *leaf.shape):
+                raise EnvError(
+                    f"the vector env {self._name()} in step {self._steps}: observation {leaf.name!r} has shape "
+                    f"{parts[leaf.name].shape}, its space says {(self.n_envs, *leaf.shape)}"
+                )
+        return {name: array.copy() for name, array in parts.items()}
+
+    def _checked(self, observation: Any) -> dict[str, Array]:
+        parts = self._split(observation)
+        for i in range(self.n_envs):
+            reason = mismatch(self.observation_space, _row(observation, i))
+            if reason is not None:
+                raise EnvError(f"env {i} of the vector env {self._name()} in reset: {reason}; correct the env or its space")
+        return parts
+
+    def _name(self) -> str:
+        return self.env.spec.id if self.env.spec is not None else type(self.env.unwrapped).__name__
+
+
+def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    mode = (env.metadata or {}).get("autoreset_mode")
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        choices = ", ".join(f"AutoresetMode.{m.name}" for m in AutoresetMode)
+        raise EnvError(
+            f'metadata["autoreset_mode"] of the vector env {type(env.unwrapped).__name__} is {mode!r}; without it the '
+            f"successor of a finished episode cannot be known. Set it to one of {choices}"
+        ) from None
+
+
+def _row(batch: Any, i: int) -> Any:
+    """Row i of a batched observation, or of an object array of single ones."""
+    if isinstance(batch, Mapping):
+        return {key: _row(value, i) for key, value in batch.items() if not str(key).startswith("_")}
+    if isinstance(batch, tuple):
+        return tuple(_row(value, i) for value in batch)
+    return batch[i]
+
+
+def _info_row(info: Mapping[str, Any], i: int) -> Mapping[str, Any]:
+    """The info of env i out of a vector env's info, where ``_key`` tells who has ``key``."""
+    if not isinstance(info, Mapping):
+        return info[i] or NO_INFO
+    row: dict[str, Any] = {}
+    for key, value in info.items():
+        has = info.get(f"_{key}")
+        if key.startswith("_") or (has is not None and not has[i]):
+            continue
+        row[key] = _info_row(value, i) if isinstance(value, Mapping) else value[i]
+    return row

@@ -1,0 +1,126 @@
+"""Observations as named leaves.
+
+Whatever the observation space is (a Box, a Dict, a Tuple, nested), the rest of Surefoot sees a flat mapping from
+leaf name to array. A plain space has the single leaf ``obs``; a Dict's leaves carry its keys, a Tuple's its positions,
+nesting is joined by ``/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from surefoot.errors import UnsupportedSpaceError
+
+Array = NDArray[Any]
+SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of an observation: how a single env gives it and how it is stored."""
+
+    name: str
+    path: tuple[str | int, ...]
+    space: spaces.Space[Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def is_image(self) -> bool:
+        """A uint8 Box with three axes: height, width, channels in either order."""
+        return isinstance(self.space, spaces.Box) and self.dtype == np.uint8 and len(self.shape) == 3
+
+    @property
+    def is_continuous(self) -> bool:
+        """Float numbers that a normaliser may scale."""
+        return isinstance(self.space, spaces.Box) and self.dtype == np.float32
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The leaves of an observation space."""
+
+    leaves: tuple[Leaf, ...]
+
+    @classmethod
+    def of(cls, space: spaces.Space[Any]) -> Layout:
+        """Walk the space; an unsupported one is an error that names it."""
+        return cls(tuple(_walk(space, ())))
+
+    def split(self, observation: Any) -> dict[str, Array]:
+        """A (batched or single) observation of the env as named arrays in storage dtype."""
+        return {leaf.name: np.asarray(_at(observation, leaf.path), dtype=leaf.dtype) for leaf in self.leaves}
+
+    def empty(self, *lead: int) -> dict[str, Array]:
+        """Zeroed storage with the given leading axes."""
+        return {leaf.name: np.zeros((*lead, *leaf.shape), leaf.dtype) for leaf in self.leaves}
+
+
+def _walk(space: spaces.Space[Any], path: tuple[str | int, ...]) -> Iterator[Leaf]:
+    if isinstance(space, spaces.Dict):
+        for key, sub in space.spaces.items():
+            yield from _walk(sub, (*path, key))
+        return
+    if isinstance(space, spaces.Tuple):
+        for i, sub in enumerate(space.spaces):
+            yield from _walk(sub, (*path, i))
+        return
+    name = "/".join(map(str, path)) or "obs"
+    if isinstance(space, spaces.Discrete):
+        yield Leaf(name, path, space, (), np.dtype(np.int64))
+    elif isinstance(space, spaces.MultiDiscrete):
+        yield Leaf(name, path, space, space.nvec.shape, np.dtype(np.int64))
+    elif isinstance(space, spaces.MultiBinary):
+        yield Leaf(name, path, space, space.shape, np.dtype(np.int8))
+    elif isinstance(space, spaces.Box):
+        keeps_bytes = space.dtype == np.uint8 and len(space.shape) == 3
+        yield Leaf(name, path, space, space.shape, np.dtype(np.uint8 if keeps_bytes else np.float32))
+    else:
+        raise UnsupportedSpaceError(f"observation {name!r} has the space {space}; supported: {SUPPORTED}")
+
+
+def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        observation = observation[key]
+    return observation
+
+
+def mismatch(space: spaces.Space[Any], observation: Any, name: str = "observation") -> str | None:
+    """Why an observation does not belong to its space, in words, or None if it does."""
+    if isinstance(space, spaces.Dict):
+        if not isinstance(observation, Mapping) or set(observation) != set(space.spaces):
+            given = sorted(map(str, observation)) if isinstance(observation, Mapping) else type(observation).__name__
+            return f"{name} should be a dict with the keys {sorted(map(str, space.spaces))}, got {given}"
+        return _first(mismatch(sub, observation[key], f"{name}[{key!r}]") for key, sub in space.spaces.items())
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(observation, tuple | list) or len(observation) != len(space.spaces):
+            return f"{name} should be a tuple of {len(space.spaces)} parts, got {type(observation).__name__}"
+        return _first(mismatch(s, o, f"{name}[{i}]") for i, (s, o) in enumerate(zip(space.spaces, observation, strict=True)))
+    array = np.asarray(observation)
+    if array.shape != (space.shape or ()):
+        return f"{name} has shape {array.shape}, its space says {space.shape}"
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
+        return f"{name} has dtype {array.dtype}, its space says {space.dtype}"
+    if isinstance(space, spaces.Box):
+        integral = np.issubdtype(space.dtype, np.integer)
+        if integral and not np.issubdtype(array.dtype, np.integer):
+            return f"{name} has dtype {array.dtype}, its space says {space.dtype}"
+        outside = (array < space.low) | (array > space.high)
+        if outside.any():
+            index = tuple(int(i) for i in np.argwhere(outside)[0])
+            value, low, high = array[index], space.low[index], space.high[index]
+            return f"{name}{list(index) if index else ''} = {value} lies outside its space's bounds [{low}, {high}]"
+        return None
+    if not space.contains(observation if space.shape == () else array):
+        return f"{name} = {observation!r} is not in its space {space}"
+    return None
+
+
+def _first(reasons: Iterator[str | None]) -> str | None:
+    return next((reason for reason in reasons if reason is not None), None)
