@@ -46,7 +46,7 @@ def name_source(
             step, env = divmod(int(batch.row[i]), n_envs)
             share = f" ({int(bad.sum())} rows of the minibatch)" if int(bad.sum()) > 1 else ""
             return f"{what} is {float(x[i])} in env {env} at step {first_step + step}{share}"
-    for name, where in flat.names:
-        if not bool(torch.isfinite(flat.gradient[where]).all()):
-            return f"gradient of {name} is not finite"
+    for slot in flat.slots:
+        if not bool(torch.isfinite(flat.gradient[slot.where]).all()):
+            return f"gradient of {slot.name} is not finite"
     return "the norm of the gradient overflows"

@@ -23,6 +23,7 @@ from surefoot.errors import ConfigError
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
+from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
@@ -38,8 +39,8 @@ class IterationRecord:
     normalisers: dict[str, float]
     timesteps: int
     """Env steps of this rollout; reset rows are not counted."""
-    rollout_seconds: float
-    update_seconds: float
+    seconds: float
+    """Wall time of the update."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class LearnerState:
 
     tensors: dict[str, Tensor]
     values: dict[str, Any]
+    exact: bool
+    """Open episodes are included, so that a continued run equals an uninterrupted one bit for bit (Y02)."""
 
 
 class Learner:
@@ -78,15 +81,17 @@ class Learner:
         self.timesteps = 0
         self.updates = 0
 
-    def iterate(self, total_updates: int) -> IterationRecord:
-        """Collect a rollout and learn from it."""
+    def collect(self) -> Rollout:
+        """Step the environments; the rollout is valid until the next call."""
         if self.collector.pending is None:
             self.collector.start(self.config.seed)
-        start = time.perf_counter()
         rollout = self.collector.collect()
-        steps = int(rollout.valid.sum())
-        self.timesteps += steps
-        middle = time.perf_counter()
+        self.timesteps += int(rollout.valid.sum())
+        return rollout
+
+    def learn(self, rollout: Rollout, total_updates: int) -> IterationRecord:
+        """Improve the policy on a rollout; ``total_updates`` is what schedules span."""
+        start = time.perf_counter()
         estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo)
         coefficients = self.plan.at(self.updates, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates)
@@ -99,25 +104,29 @@ class Learner:
             normalisers["train/observation_drift"] = self.observations.commit()
         if self.rewards is not None:
             normalisers["train/reward_scale"] = self.rewards.scale
-        end = time.perf_counter()
-        return IterationRecord(record, episodes, normalisers, steps, middle - start, end - middle)
+        steps = int(rollout.valid.sum())
+        return IterationRecord(record, episodes, normalisers, steps, time.perf_counter() - start)
 
     def state(self) -> LearnerState:
-        """A copy of everything that the next iteration depends on, except the environments."""
-        tensors = {f"policy/{name}": self.flat.values[where] for name, where in self.flat.names}
+        """A copy of everything that the next iteration depends on."""
+        tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
         tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.state().items()}
         tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
         if self.observations is not None:
             tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
         if self.rewards is not None:
             tensors |= {f"rewards/{name}": x for name, x in self.rewards.state().items()}
+        pending, collector = self.collector.state()
+        tensors |= {f"pending/{name}": x for name, x in pending.items()}
         values = {
             "timesteps": self.timesteps,
             "updates": self.updates,
             "plan": self.plan.state(),
             "bad_streak": self.updater.bad_streak,
+            "collector": collector,
         }
-        return LearnerState({name: x.detach().cpu().clone() for name, x in tensors.items()}, values)
+        exact = not collector["started"] or collector["envs"] is not None
+        return LearnerState({name: x.detach().cpu().clone() for name, x in tensors.items()}, values, exact)
 
     def load_state(self, state: LearnerState) -> None:
         """Restore; a missing or misshapen tensor is an error, never ignored (Y05)."""
@@ -133,6 +142,8 @@ class Learner:
         self.updates = int(state.values["updates"])
         self.updater.bad_streak = int(state.values["bad_streak"])
         self.plan.load_state(state.values["plan"])
+        fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
+        self.collector.load_state(_section(state.tensors, "pending"), state.values["collector"], fresh_seed)
 
 
 def action_family(space: spaces.Space[Any], config: Config) -> Family:
@@ -144,16 +155,15 @@ def action_family(space: spaces.Space[Any], config: Config) -> Family:
 
 
 def _load_parameters(flat: FlatParameters, saved: Mapping[str, Tensor]) -> None:
-    expected = dict(flat.names)
+    expected = flat.named()
     if expected.keys() != saved.keys():
         odd = sorted(expected.keys() ^ saved.keys())
         raise ConfigError(f"the saved policy has other parameters than this configuration: {', '.join(odd[:4])}")
-    for name, where in flat.names:
-        if saved[name].numel() != where.stop - where.start:
-            raise ConfigError(f"the saved {name} has {saved[name].numel()} numbers, not {where.stop - where.start}")
-    with torch.no_grad():
-        for name, where in flat.names:
-            flat.values[where].copy_(saved[name].reshape(-1))
+    for name, parameter in expected.items():
+        if saved[name].shape != parameter.shape:
+            raise ConfigError(f"the saved {name} has shape {tuple(saved[name].shape)}, not {tuple(parameter.shape)}")
+    for name, parameter in expected.items():
+        parameter.copy_(saved[name])
 
 
 def _section(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

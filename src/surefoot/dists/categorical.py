@@ -11,13 +11,7 @@ from torch import Tensor
 from torch.nn.functional import log_softmax
 
 from surefoot.dists.interface import Distribution, Family
-
-
-def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """ln softmax over the legal entries [..., n], −inf elsewhere."""
-    log_probs = log_softmax(logits.masked_fill(~mask, -torch.inf), -1)
-    # Again: a NaN among the legal logits spreads to all, and argmax would then pick an illegal action.
-    return log_probs.masked_fill(~mask, -torch.inf)
+from surefoot.math.masking import masked_entropy, masked_log_softmax
 
 
 class Categorical(Distribution):
@@ -28,7 +22,6 @@ class Categorical(Distribution):
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
         self._mask = mask
-        # −inf where illegal
         self.log_probs = log_softmax(logits, -1) if mask is None else masked_log_softmax(logits, mask)
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
@@ -36,7 +29,7 @@ class Categorical(Distribution):
         # float32 whatever the logits are: noise of few digits would favour some actions.
         noise = torch.empty(self.log_probs.shape, dtype=torch.float32, device=self.log_probs.device)
         noise.exponential_(generator=generator)
-        # E = 0 would turn an illegal action's −inf into NaN, which argmax prefers.
+        # E = 0 would win for any action, also an illegal one.
         noise.clamp_(min=torch.finfo(torch.float32).tiny)
         return (self.log_probs - noise.log_()).argmax(-1)
 
@@ -47,16 +40,16 @@ class Categorical(Distribution):
         return self.log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        return -(self.log_probs.exp() * self._zero_where_illegal(self.log_probs)).sum(-1)
+        if self._mask is not None:
+            return masked_entropy(self.log_probs, self._mask)
+        return -(self.log_probs.exp() * self.log_probs).sum(-1)
 
     def kl(self, new: Self) -> Tensor:
-        """Σ p·(ln p − ln p′); infinite if `new` forbids an action that `self` allows."""
-        log_ratio = self._zero_where_illegal(self.log_probs - new.log_probs)
+        """Σ p·(ln p − ln p′); enormous if `new` forbids an action that `self` allows."""
+        log_ratio = self.log_probs - new.log_probs
+        if self._mask is not None:  # 0·ln 0 = 0, in the value and in the gradient
+            log_ratio = torch.where(self._mask.bool(), log_ratio, 0.0)
         return (self.log_probs.exp() * log_ratio).sum(-1)
-
-    def _zero_where_illegal(self, x: Tensor) -> Tensor:
-        """0·ln 0 = 0, in the value and in the gradient."""
-        return x if self._mask is None else x.masked_fill(~self._mask, 0.0)
 
 
 class CategoricalFamily(Family):

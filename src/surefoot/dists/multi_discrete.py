@@ -72,7 +72,7 @@ class MultiDiscreteFamily(Family):
         index = self._index.to(params.device)
         real = self._real.to(params.device)
         logits = params[..., index]
-        legal = real.expand(logits.shape) if mask is None else mask[..., index] & real
+        legal = real.expand(logits.shape) if mask is None else mask.bool()[..., index] & real
         return MultiDiscrete(Categorical(logits, legal))
 
     def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:

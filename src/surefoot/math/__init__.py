@@ -2,11 +2,15 @@
 
 from surefoot.math import (
     advantages,
+    categorical,
     entropy_decay,
     explained,
     kl,
+    masking,
     moments,
+    quantile,
     returns,
+    risk,
     schedules,
     surrogate,
     value_clip,
@@ -14,11 +18,15 @@ from surefoot.math import (
 
 __all__ = [
     "advantages",
+    "categorical",
     "entropy_decay",
     "explained",
     "kl",
+    "masking",
     "moments",
+    "quantile",
     "returns",
+    "risk",
     "schedules",
     "surrogate",
     "value_clip",

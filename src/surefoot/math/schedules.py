@@ -54,7 +54,8 @@ def cosine(start: float, end: float) -> Schedule:
 def piecewise(points: Sequence[tuple[float, float]]) -> Schedule:
     """Straight lines through (fraction of training, value); constant before the first and after the last.
 
-    Fractions lie in [0, 1] and do not decrease. Two points with the same fraction are a jump: the later one holds there.
+    Fractions lie in [0, 1] and do not decrease. Two points with the same fraction are a
+    jump: the later one holds there.
     """
     knots = tuple((float(fraction), float(value)) for fraction, value in points)
     if not knots:

@@ -34,7 +34,7 @@ def clip_values(values: Tensor, old_values: Tensor, clip_range: Tensor | float) 
 
 
 def squared_error(values: Tensor, targets: Tensor) -> Tensor:
-    """ℓ(v, y) = (v − y)², per sample. No factor ½: `vf_coef` then means what it means in Stable-Baselines3."""
+    """ℓ(v, y) = (v − y)², per sample. No factor ½: `vf_coef` then means the same as in Stable-Baselines3."""
     return (values - targets) ** 2
 
 

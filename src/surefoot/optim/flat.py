@@ -7,9 +7,18 @@ are one-tensor operations however many layers there are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+
+class Slot(NamedTuple):
+    """One parameter: ``part.name``, where it lies in the vector, and its shape."""
+
+    name: str
+    where: slice
+    shape: torch.Size
 
 
 class FlatParameters:
@@ -18,8 +27,7 @@ class FlatParameters:
     def __init__(self, parts: Mapping[str, nn.Module]) -> None:
         self.slices: dict[str, slice] = {}
         """Where each part lies."""
-        self.names: list[tuple[str, slice]] = []
-        """Each parameter as ``part.name`` and where it lies."""
+        self.slots: list[Slot] = []
         parameters: list[nn.Parameter] = []
         seen: set[int] = set()
         end = 0
@@ -30,14 +38,18 @@ class FlatParameters:
                     raise ValueError(f"{part}.{name} belongs to two parts; each parameter must be in exactly one (O05)")
                 seen.add(id(parameter))
                 parameters.append(parameter)
-                self.names.append((f"{part}.{name}", slice(end, end + parameter.numel())))
+                self.slots.append(Slot(f"{part}.{name}", slice(end, end + parameter.numel()), parameter.shape))
                 end += parameter.numel()
             self.slices[part] = slice(start, end)
         self.values = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradient = torch.zeros_like(self.values)
-        for parameter, (_, where) in zip(parameters, self.names, strict=True):
-            parameter.data = self.values[where].view(parameter.shape)
-            parameter.grad = self.gradient[where].view(parameter.shape)
+        for parameter, slot in zip(parameters, self.slots, strict=True):
+            parameter.data = self.values[slot.where].view(slot.shape)
+            parameter.grad = self.gradient[slot.where].view(slot.shape)
+
+    def named(self) -> dict[str, Tensor]:
+        """Each parameter by name, as a view."""
+        return {slot.name: self.values[slot.where].view(slot.shape) for slot in self.slots}
 
     def squared_norms(self) -> Tensor:
         """Squared gradient norm of each part [number of parts], in the order of ``slices``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,6 +50,33 @@ class Collector:
         self.pending = self.envs.reset(seed)
         self.live = np.ones(self.envs.n_envs, np.bool_)
         self._guard.observations(self.pending, 0)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Pending observation and open episodes: tensors, and plain values."""
+        started = self.pending is not None
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in (self.pending or {}).items()}
+        values = {
+            "live": self.live.tolist(),
+            "vector_steps": self.vector_steps,
+            "episodes": self.episodes.state(),
+            "envs": self.envs.state() if started else None,
+            "started": started,
+        }
+        return tensors, values
+
+    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], fresh_seed: int) -> bool:
+        """Go on with the open episodes and answer True; or, if the envs could not be saved, start new ones."""
+        self.vector_steps = int(values["vector_steps"])
+        self.episodes.load_state(values["episodes"])
+        if values["envs"] is not None:
+            self.envs.load_state(values["envs"])
+            self.pending = {name: tensor.numpy().copy() for name, tensor in tensors.items()}
+            self.live = np.array(values["live"], np.bool_)
+            return True
+        if values["started"]:
+            self.episodes.drop_open()
+            self.start(fresh_seed)
+        return not values["started"]
 
     def collect(self) -> Rollout:
         """Fill the rollout; its storage is used again by the next call."""

@@ -59,6 +59,14 @@ class Envs(ABC):
         """Take env actions [N, ...]."""
 
     @abstractmethod
+    def state(self) -> list[Any] | None:
+        """Open episodes and random streams, as JSON; None if an env cannot say them."""
+
+    @abstractmethod
+    def load_state(self, state: list[Any]) -> None:
+        """Go on with the open episodes of `state`; replaces `reset`."""
+
+    @abstractmethod
     def close(self) -> None:
         """Release what the envs hold. Safe to call twice."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,28 @@ class EpisodeTracker:
                 self.recent.append(episode)
                 self.finished += 1
             self.total[done] = self.length[done] = self.cost[done] = 0
+
+    def state(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "total": self.total.tolist(),
+            "length": self.length.tolist(),
+            "cost": self.cost.tolist(),
+            "recent": [list(episode) for episode in self.recent],
+            "finished": self.finished,
+            "has_costs": self.has_costs,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore."""
+        self.total, self.cost = np.array(state["total"], float), np.array(state["cost"], float)
+        self.length = np.array(state["length"], np.int64)
+        self.recent = deque((Episode(*episode) for episode in state["recent"]), maxlen=self.recent.maxlen)
+        self.finished, self.has_costs = int(state["finished"]), bool(state["has_costs"])
+
+    def drop_open(self) -> None:
+        """Forget the open episodes: their envs were started anew."""
+        self.total[:] = self.length[:] = self.cost[:] = 0
 
     def summary(self) -> dict[str, float]:
         """Means over the recent episodes; empty before the first has ended."""

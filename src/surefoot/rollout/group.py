@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 
 from surefoot.errors import EnvError
+from surefoot.rollout.env_state import capture, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
 from surefoot.spaces import Array, Layout, mismatch
 
@@ -75,6 +76,16 @@ class EnvGroup(Envs):
                 self.reset_one(i)
         all_rows = np.ones(n, np.bool_)
         return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos)
+
+    def state(self) -> list[Any] | None:
+        states = [capture(env) for env in self.envs]
+        return None if None in states else [[steps, state] for steps, state in zip(self._steps, states, strict=True)]
+
+    def load_state(self, state: list[Any]) -> None:
+        for i, (steps, saved) in enumerate(state):
+            self.envs[i].reset(seed=0)  # creates what restore then overwrites
+            restore(self.envs[i], saved)
+            self._steps[i] = int(steps)
 
     def close(self) -> None:
         for env in self.envs:

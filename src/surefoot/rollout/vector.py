@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from surefoot.errors import EnvError
+from surefoot.rollout.env_state import Resumable
 from surefoot.rollout.envs import Envs, Flags, Step
 from surefoot.rollout.group import NO_INFO
 from surefoot.spaces import Array, Layout, mismatch
@@ -59,6 +60,18 @@ class VectorEnvs(Envs):
         rewards = np.where(valid, np.asarray(reward, np.float64), 0.0)
         infos = self._infos(info, valid, done)
         return Step(current, rewards, terminated, truncated, valid, ~self._resetting, final, infos)
+
+    def state(self) -> list[Any] | None:
+        if not isinstance(self.env, Resumable):
+            return None
+        return [self._steps, self._resetting.tolist(), self.env.state_dict()]
+
+    def load_state(self, state: list[Any]) -> None:
+        steps, resetting, saved = state
+        if not isinstance(self.env, Resumable):
+            raise EnvError(f"the vector env {self._name()} cannot load a state")
+        self.env.load_state_dict(saved)
+        self._steps, self._resetting = int(steps), np.array(resetting, np.bool_)
 
     def close(self) -> None:
         self.env.close()

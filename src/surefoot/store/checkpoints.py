@@ -108,7 +108,7 @@ class CheckpointStore:
         sweep_all(self.root, _STEP, FILE_NAMES, self._operations)
 
     def steps(self) -> list[int]:
-        """Steps that have a directory here, readable or not, in ascending order."""
+        """Steps that have an entry here, readable or not, in ascending order."""
         return sorted({step for step, _ in self._entries()})
 
     def latest(self) -> Found:
@@ -170,10 +170,8 @@ class CheckpointStore:
 
     def _entries(self) -> _Entries:
         """(step, path) of everything here that has the name of a checkpoint."""
-        if not self.root.exists():
-            return []
         with naming("list", self.root):
-            names = os.listdir(self.root)
+            names = os.listdir(self.root) if self.root.exists() else []
         found = {name for name in names if _STEP.fullmatch(name)}
         found |= {
             match[1]

@@ -131,8 +131,10 @@ def make_directories(path: Path, operations: Operations) -> None:
 
 
 def hidden_sibling(target: Path, kind: str) -> Path:
-    """A fresh hidden name beside `target`; `kind` is "writing" or "removing"."""
-    return target.with_name(f".{target.name}.{kind}-{os.getpid()}-{secrets.token_hex(4)}")
+    """A fresh hidden name for `target`, or for what a hidden one stands for; `kind` as in `_HIDDEN`."""
+    hidden = _HIDDEN.fullmatch(target.name)
+    name = hidden["name"] if hidden else target.name
+    return target.with_name(f".{name}.{kind}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 @contextmanager
@@ -174,9 +176,12 @@ def foreign_entries(directory: Path, names: Collection[str]) -> list[str]:
 
 def discard_directory(directory: Path, names: Collection[str], operations: Operations) -> None:
     """Take a directory out of sight in one step, then remove it: no reader sees it half removed."""
-    with in_flight(hidden_sibling(directory, "removing")) as grave:
+    with in_flight(hidden_sibling(directory, "removing")) as grave, ExitStack() as stack:
+        stack.callback(_quietly_remove, grave, names, operations)
         with naming("remove", directory), suppress(FileNotFoundError):
             operations.rename(directory, grave)
+        sync_directory(directory.parent, operations)  # else a power cut could undo the renaming alone
+        stack.pop_all()
         remove_directory_of(grave, names, operations)
 
 

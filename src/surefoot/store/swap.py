@@ -54,6 +54,7 @@ def put_directory(
     replaces = target.exists()
     with in_flight(hidden_sibling(target, "writing")) as fresh, ExitStack() as undo:
         undo.callback(_quietly, partial(remove_directory_of, fresh, files, operations))
+        undo.callback(_quietly, partial(sync_directory, target.parent, operations))
         with naming("create directory", fresh):
             operations.make_directory(fresh)
         for name, data in files.items():

@@ -1,0 +1,51 @@
+# Everything a person or CI runs. Each target sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup demo test check format bench bench-learning faults docs clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev]'
+	touch $@
+
+demo: setup  ## train CartPole with live progress, then evaluate it
+	rm -rf runs/demo
+	$(BIN)/surefoot train CartPole-v1 --preset --run-dir runs/demo
+	$(BIN)/surefoot eval runs/demo --episodes 50
+
+test: setup  ## the tests, within ten minutes on two cores
+	$(BIN)/python -m pytest
+
+check: setup  ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(VENV)/.peers: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers,mujoco]'
+	touch $@
+
+bench: $(VENV)/.peers  ## speed beside the peers, into benchmarks/results/throughput.md
+	$(BIN)/python benchmarks/throughput.py
+
+bench-learning: $(VENV)/.peers  ## learning beside Stable-Baselines3, into benchmarks/results/learning.md
+	$(BIN)/python benchmarks/learning.py --system all --task all
+
+faults: setup  ## the long fault suites, into docs/reliability.md
+	$(BIN)/python -m tests.faults.report
+
+docs: setup  ## regenerate the documents that hold figures
+	$(BIN)/python -m tests.docs
+
+clean:
+	rm -rf $(VENV) runs

@@ -1,0 +1,191 @@
+"""What each command does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from surefoot.cli.options import collect_settings
+from surefoot.config import Config, from_dict, from_toml, merge
+from surefoot.config.presets import PRESETS, preset
+from surefoot.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from surefoot.train.ppo import PPO
+    from surefoot.train.run import Run
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """``surefoot train``: everything is checked before anything starts."""
+    config = train_config(arguments)
+    from surefoot.train.ppo import PPO
+    from surefoot.train.run import Run
+
+    run_dir = arguments.run_dir or _fresh_directory(config.env)
+    agent = PPO(config.env, config=config)
+    _go(agent, Run.create(run_dir, config), arguments.quiet)
+
+
+def train_config(arguments: argparse.Namespace) -> Config:
+    """Preset, then file, then options; later ones win."""
+    given = collect_settings(arguments)
+    from_file = from_toml(arguments.config) if arguments.config is not None else {}
+    env = arguments.env or from_file.get("env")
+    if not env:
+        raise ConfigError("say what to train on: surefoot train ENV, for example surefoot train CartPole-v1")
+    settings: dict[str, Any] = {}
+    if arguments.preset is not None:
+        settings = preset(arguments.preset or env)
+    return from_dict(merge(merge(settings, from_file), given | {"env": env}))
+
+
+def resume(arguments: argparse.Namespace) -> None:
+    """``surefoot resume``: from the newest checkpoint that verifies."""
+    from surefoot.train.checkpoint import from_snapshot
+    from surefoot.train.ppo import PPO
+    from surefoot.train.run import Run, latest_checkpoint, read_config
+
+    goal = arguments.total_timesteps
+    config = read_config(arguments.run)
+    found = latest_checkpoint(arguments.run)
+    for path, reason in found.skipped:
+        _say(f"passed over {path}: {reason}")
+    state, saved, extra = from_snapshot(found.snapshot, found.manifest)
+    total = goal if goal is not None else config.total_timesteps
+    config = saved.model_copy(update={"total_timesteps": total, "run": config.run})
+    agent = PPO.restore(state, config)
+    if agent.num_timesteps >= total:
+        _say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
+        return
+    exactly = "exactly" if found.manifest.exact else "with new episodes (the env cannot save its state)"
+    _say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
+    _go(agent, Run.reopen(arguments.run, config, agent.num_timesteps), arguments.quiet, dict(extra).get("callbacks"))
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """``surefoot eval``."""
+    if arguments.episodes < 1:
+        raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
+    agent = _load(arguments.run, arguments.best)
+    result = agent.evaluate(arguments.episodes, arguments.seed, deterministic=not arguments.stochastic)
+    summary = {"env": agent.config.env, "timesteps": agent.num_timesteps, "seed": arguments.seed} | result.summary()
+    if arguments.json:
+        print(json.dumps(summary | {"returns": list(result.returns), "lengths": list(result.lengths)}))
+        return
+    _table(f"{agent.config.env}: {len(result.returns)} episodes", summary)
+
+
+def inspect(arguments: argparse.Namespace) -> None:
+    """``surefoot inspect``."""
+    from surefoot.store import CheckpointStore, read_manifest
+    from surefoot.train.run import CHECKPOINTS, read_config
+    from surefoot.train.sinks import read_metrics
+
+    config = read_config(arguments.run)
+    store = CheckpointStore(arguments.run / CHECKPOINTS)
+    checkpoints = []
+    for step in store.steps():
+        path = store.path_of(step)
+        manifest = read_manifest(path)
+        size = sum(record.size for record in manifest.files.values())
+        checkpoints.append({"step": step, "exact": manifest.exact, "bytes": size, "versions": dict(manifest.versions)})
+    metrics = read_metrics(arguments.run)
+    last = metrics[-1] if metrics else {}
+    if arguments.json:
+        print(json.dumps({"config": config.model_dump(mode="json"), "checkpoints": checkpoints, "last": last}))
+        return
+    about: dict[str, Any] = {
+        "env": config.env,
+        "goal": f"{config.total_timesteps} env steps",
+        "critic": config.critic.kind,
+        "seed": config.seed,
+        "lines of metrics": len(metrics),
+    }
+    about |= {f"checkpoint {c['step']}": f"{c['bytes']} bytes, {'exact' if c['exact'] else 'not exact'}" for c in checkpoints}
+    _table(str(arguments.run), about)
+    _table("last metrics", last)
+
+
+def presets(arguments: argparse.Namespace) -> None:
+    """``surefoot presets``."""
+    del arguments
+    for name, settings in PRESETS.items():
+        flat = {k: v for k, v in settings.items() if k != "ppo"} | settings["ppo"]
+        print(f"{name}: " + ", ".join(f"{k}={v}" for k, v in flat.items()))
+
+
+def _go(agent: PPO, run: Run, quiet: bool, callback_state: dict[str, Any] | None = None) -> None:
+    """Train to the goal, evaluate, say where everything is."""
+    from surefoot.train.callbacks import CallbackList, EvaluationCallback
+    from surefoot.train.run import BEST
+    from surefoot.train.signals import Interrupted
+
+    settings = run.config.run
+    callbacks = CallbackList([])
+    if settings.eval_every:
+        best = run.path / BEST
+        callbacks.callbacks.append(
+            EvaluationCallback(settings.eval_every, settings.eval_episodes, best_path=best, patience=settings.patience)
+        )
+    callbacks.load_state(callback_state or {})
+    _say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
+    try:
+        agent.train_to(run.config.total_timesteps, callbacks, not quiet, run)
+        last = agent.logger_values
+        _table("trained", {"env steps": agent.num_timesteps} | {k: last[k] for k in SHOWN if k in last})
+        _say(f"run saved in {run.path}; evaluate it with `surefoot eval {run.path}`")
+    except Interrupted as stop:
+        _say(f"{stop}; go on with `surefoot resume {run.path}`")
+        raise
+    finally:
+        run.close()
+        agent.close()
+
+
+SHOWN = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/explained_variance", "time/fps", "eval/best_mean_reward")
+
+
+def _load(path: Path, best: bool) -> PPO:
+    from surefoot.store.checkpoint import MANIFEST_FILE
+    from surefoot.train.checkpoint import from_snapshot
+    from surefoot.train.ppo import PPO
+    from surefoot.train.run import BEST, latest_checkpoint
+
+    if (path / MANIFEST_FILE).exists():
+        return PPO.load(path)
+    if best:
+        if not (path / BEST / MANIFEST_FILE).exists():
+            raise RunError(f"{path} has no best agent: train it with --run.eval-every N")
+        return PPO.load(path / BEST)
+    found = latest_checkpoint(path)
+    for skipped, reason in found.skipped:
+        _say(f"passed over {skipped}: {reason}")
+    state, config, _ = from_snapshot(found.snapshot, found.manifest)
+    return PPO.restore(state, config)
+
+
+def _fresh_directory(env: str) -> Path:
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", env).strip("-.")
+    number = 1
+    while (path := Path("runs") / f"{name}-{number}").exists():
+        number += 1
+    return path
+
+
+def _table(title: str, rows: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, show_header=False)
+    for key, value in rows.items():
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        table.add_row(key, shown)
+    Console().print(table)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

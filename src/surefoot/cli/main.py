@@ -1,0 +1,95 @@
+"""Entry point of ``surefoot``. Torch is imported only by the commands that need it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from surefoot.cli.options import Parser, add_settings, normalise_argv
+from surefoot.errors import SurefootError
+
+DESCRIPTION = "Surefoot: a PPO that keeps its footing."
+EPILOG = """examples:
+  surefoot train CartPole-v1 --run-dir runs/cartpole --total-timesteps 100000
+  surefoot train Pendulum-v1 --preset --ppo.learning-rate "linear(1e-3, 0)"
+  surefoot resume runs/cartpole
+  surefoot eval runs/cartpole --episodes 100 --json
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command; errors raised on purpose become one message and exit code 2."""
+    parser = build_parser()
+    arguments = parser.parse_args(normalise_argv(sys.argv[1:] if argv is None else argv))
+    try:
+        _run(arguments)
+    except SurefootError as error:
+        print(f"surefoot: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("surefoot: interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        raise SystemExit(141) from None
+
+
+def build_parser() -> Parser:
+    """All commands and their options."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="surefoot", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train an agent", description="Train an agent and write a run directory.")
+    train.usage = "surefoot train ENV [--run-dir DIR] [--config FILE] [--preset [NAME]] [--SETTING VALUE …]"
+    train.add_argument("env", nargs="?", metavar="ENV", help="Gymnasium id, or module:callable that makes an env")
+    train.add_argument("--run-dir", type=Path, metavar="DIR", help="where the run is written (default: runs/ENV-N)")
+    train.add_argument("--config", type=Path, metavar="FILE", help="settings from a TOML file; options win over it")
+    train.add_argument(
+        "--preset", nargs="?", const="", metavar="NAME", help="published settings of ENV (or NAME); options win over them"
+    )
+    train.add_argument("--quiet", action="store_true", help="no progress")
+    add_settings(train)
+
+    resume = commands.add_parser("resume", help="continue a run", description="Continue a run where it stopped.")
+    resume.add_argument("run", type=Path, metavar="DIR")
+    resume.add_argument("--total-timesteps", type=int, metavar="N", help="new goal, in env steps from the very start")
+    resume.add_argument("--quiet", action="store_true", help="no progress")
+
+    evaluate = commands.add_parser("eval", help="evaluate a run", description="Play episodes with fixed seeds.")
+    evaluate.add_argument("run", type=Path, metavar="DIR", help="run directory, checkpoint or saved agent")
+    evaluate.add_argument("--episodes", type=int, default=20, metavar="N", help="how many (default: 20)")
+    evaluate.add_argument("--seed", type=int, default=0, help="episode i starts from seed + i (default: 0)")
+    evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
+    evaluate.add_argument("--best", action="store_true", help="the best agent by evaluation instead of the last")
+    evaluate.add_argument("--json", action="store_true", help="print JSON")
+
+    inspect = commands.add_parser("inspect", help="show what a run holds", description="Show what a run holds.")
+    inspect.add_argument("run", type=Path, metavar="DIR")
+    inspect.add_argument("--json", action="store_true", help="print JSON")
+
+    commands.add_parser("presets", help="list published settings", description="List published settings.")
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    if arguments.version:
+        from surefoot import __version__
+
+        print(f"surefoot {__version__}")
+    elif arguments.command is None:
+        build_parser().print_help()
+    else:
+        from surefoot.cli import commands
+
+        {
+            "train": commands.train,
+            "resume": commands.resume,
+            "eval": commands.evaluate,
+            "inspect": commands.inspect,
+            "presets": commands.presets,
+        }[arguments.command](arguments)

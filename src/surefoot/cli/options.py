@@ -1,0 +1,143 @@
+"""Command-line options generated from the configuration's fields."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from types import UnionType
+from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
+
+from surefoot.config.load import leaves, nearest_option
+from surefoot.errors import ConfigError
+
+DEST = "setting:"
+"""Prefix under which argparse keeps the settings, apart from a command's own options."""
+POSITIONAL = frozenset({"env"})
+"""Fields that a command takes as an argument, not as an option."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Names the nearest right option when one is unknown."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.fail_unknown(found, unknown)
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """One line, and where to read on; the list of all options would bury it."""
+        self.exit(2, f"{self.prog}: {message}\nsee `{self.prog} --help`\n")
+
+    def fail_unknown(self, found: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
+        """Exit with the first argument that was not understood."""
+        parser = getattr(found, "parser", self)
+        options = [option.removeprefix("--") for action in parser._actions for option in action.option_strings]
+        first = unknown[0]
+        name = first.removeprefix("--").partition("=")[0]
+        hint = nearest_option(name, [o.replace("-", "_") for o in options]).replace("_", "-") if first.startswith("-") else ""
+        parser.error(f"unknown argument {first}{hint}")
+
+
+def normalise_argv(argv: Sequence[str]) -> list[str]:
+    """``--ppo.n_steps`` is ``--ppo.n-steps``."""
+    out = []
+    for word in argv:
+        name, equals, value = word.partition("=")
+        out.append(name.replace("_", "-") + equals + value if word.startswith("--") else word)
+    return out
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """An option for every field of the configuration, with its docstring, bounds and default."""
+    groups: dict[str, Any] = {}
+    for name, field in leaves():
+        section = name.rpartition(".")[0]
+        if name in POSITIONAL:
+            continue
+        if section not in groups:
+            groups[section] = parser.add_argument_group(f"settings: {section}" if section else "settings")
+        kind = _describe(field.annotation)
+        default = field.get_default(call_default_factory=True)
+        groups[section].add_argument(
+            "--" + name.replace("_", "-"),
+            dest=DEST + name,
+            nargs=_nargs(field.annotation),
+            const="true" if _is(field.annotation, bool) else None,
+            default=argparse.SUPPRESS,
+            metavar=kind,
+            help=f"{' '.join((field.description or '').split())} (default: {_show(default)})".replace("%", "%%"),
+        )
+
+
+def collect_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The given settings as nested sections, each value as typed as its text allows."""
+    nested: dict[str, Any] = {}
+    for dest, raw in vars(arguments).items():
+        if not dest.startswith(DEST):
+            continue
+        *sections, name = dest.removeprefix(DEST).split(".")
+        target = nested
+        for section in sections:
+            target = target.setdefault(section, {})
+        target[name] = [parse_value(word) for word in raw] if isinstance(raw, list) else parse_value(raw)
+        if name == "env_kwargs" and not isinstance(target[name], dict):
+            raise ConfigError(f"--env-kwargs takes a JSON object such as '{{\"g\": 9.81}}', got {raw!r}")
+    return nested
+
+
+def parse_value(text: str) -> Any:
+    """JSON where it is JSON, None for none, else the text itself."""
+    if text.lower() in ("none", "null"):
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _describe(annotation: Any) -> str:
+    """A short word for the type, as help shows it."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _describe(get_args(annotation)[0])
+    if origin is Literal:
+        return "|".join(map(str, get_args(annotation)))
+    if origin in (Union, UnionType):
+        return "|".join(dict.fromkeys(_describe(a) for a in get_args(annotation)))
+    if origin is tuple:
+        return _describe(get_args(annotation)[0])
+    if annotation is type(None):
+        return "none"
+    if origin is dict:
+        return "JSON"
+    return {int: "INT", float: "FLOAT", str: "TEXT", bool: "true|false"}.get(annotation, "VALUE")
+
+
+def _nargs(annotation: Any) -> str | None:
+    if get_origin(annotation) is Annotated:
+        return _nargs(get_args(annotation)[0])
+    if get_origin(annotation) is tuple:
+        return "*"
+    return "?" if _is(annotation, bool) else None
+
+
+def _is(annotation: Any, kind: type) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return kind in get_args(annotation)
+    return annotation is kind
+
+
+def _show(default: Any) -> str:
+    if isinstance(default, tuple | list):
+        return " ".join(map(str, default)) or "none"
+    if isinstance(default, bool) or default is None or default == {}:
+        return {True: "true", False: "false"}.get(default, "none") if isinstance(default, bool) else "none"
+    return str(default)

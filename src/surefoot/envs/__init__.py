@@ -1,0 +1,24 @@
+"""Toy worlds with a known optimum, and a broken one."""
+
+from surefoot.envs.bandit import Bandit
+from surefoot.envs.broken import Broken
+from surefoot.envs.continuous_target import ContinuousTarget
+from surefoot.envs.corridor import Corridor
+from surefoot.envs.identity import Identity, IdentityBinary, IdentityMulti
+from surefoot.envs.last_action_pays import LastActionPays
+from surefoot.envs.registration import ENTRY_POINTS, register_envs
+from surefoot.envs.toy import ToyEnv
+
+__all__ = [
+    "ENTRY_POINTS",
+    "Bandit",
+    "Broken",
+    "ContinuousTarget",
+    "Corridor",
+    "Identity",
+    "IdentityBinary",
+    "IdentityMulti",
+    "LastActionPays",
+    "ToyEnv",
+    "register_envs",
+]

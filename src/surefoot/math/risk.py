@@ -1,0 +1,179 @@
+"""Tail functionals of returns: CVaR, VaR, and distorted expectations (R01, C05).
+
+A low return is a bad one: CVaR_α is the mean of the worst share α, VaR_α the value that the share α does not
+exceed. Every function sorts what it is given, works on the last dimension, keeps the others, and is
+differentiable.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from surefoot.errors import SurefootWarning
+from surefoot.math import _tail
+
+Rule = Literal["tail", "step"]
+
+
+def cvar_from_quantiles(q: Tensor, alpha: float, rule: Rule = "tail") -> Tensor:
+    """CVaR_α of a law known by its midpoint quantiles q, [..., N] -> [...].
+
+        step:  (1/αN)·[Σ_{i<k} q_(i) + (αN − k)·q_(k)],   k = ⌊αN⌋
+        tail:  (1/α)·∫_0^α Q(u) du, with Q the quantile function through the q_(i) described in `_tail`
+
+    `step` is exact for the law of N equal masses at q. `tail`, the default, takes q for quantiles of a smooth
+    law, whose lowest 1/N reaches below q_(0), unless a gap among the lowest speaks against it; then it is the
+    step rule. With exact quantiles of a normal law and N = 32, `step` is off by 4.3 % at α = 0.05 and by 19 %
+    at α = 0.01, `tail` by less than 0.01 %; `tail` is closer in every cell of `risk_table.error_table`. Both
+    obey CVaR(aq + b) = a·CVaR(q) + b for a > 0, do not fall with α, and end at mean(q) for α = 1.
+
+    αN < 1 warns: the result then rests on less than one quantile.
+    """
+    _check_alpha(alpha)
+    n = q.shape[-1]
+    _warn_if_thin(alpha, n, "quantiles")
+    ascending = q.sort(dim=-1).values
+    step = _step_cvar(ascending, alpha)
+    if rule == "step":
+        return step
+    if rule == "tail":
+        tail = _tail.evaluate(_tail.cvar_functional(n, float(alpha)), ascending)
+        return torch.lerp(step, tail, _tail.smoothness(ascending))
+    raise ValueError(f"rule must be 'tail' or 'step', got {rule!r}")
+
+
+def var_from_quantiles(q: Tensor, alpha: float, rule: Rule = "tail") -> Tensor:
+    """VaR_α of a law known by its midpoint quantiles q, [..., N] -> [...]; rules as in `cvar_from_quantiles`.
+
+    `step`: q_(k) with k = ⌈αN⌉ − 1. `tail`: Q(α).
+    """
+    _check_alpha(alpha)
+    n = q.shape[-1]
+    _warn_if_thin(alpha, n, "quantiles")
+    ascending = q.sort(dim=-1).values
+    step = ascending[..., _step_index(alpha, n)]
+    if rule == "step":
+        return step
+    if rule == "tail":
+        tail = _tail.evaluate(_tail.var_functional(n, float(alpha)), ascending)
+        return torch.lerp(step, tail, _tail.smoothness(ascending))
+    raise ValueError(f"rule must be 'tail' or 'step', got {rule!r}")
+
+
+def cvar_from_atoms(probs: Tensor, atoms: Tensor, alpha: float) -> Tensor:
+    """CVaR_α of masses p at atoms z: (1/α)·[Σ_{i<k} p_i·z_i + (α − F_{k−1})·z_k], k the first with F_k ≥ α.
+
+    `probs` [..., K], `atoms` [K] or [..., K] in any order -> [...].
+    """
+    _check_alpha(alpha)
+    mass, ascending = _ascending_atoms(probs, atoms)
+    before = mass.cumsum(-1) - mass
+    taken = torch.minimum((alpha - before).clamp(min=0.0), mass)
+    # The sum taken is α up to rounding; dividing by it keeps CVaR(z + b) = CVaR(z) + b.
+    return (taken * ascending).sum(-1) / taken.sum(-1)
+
+
+def var_from_atoms(probs: Tensor, atoms: Tensor, alpha: float) -> Tensor:
+    """VaR_α of masses p at atoms z: the lowest atom with F_k ≥ α. Shapes as in `cvar_from_atoms`."""
+    _check_alpha(alpha)
+    mass, ascending = _ascending_atoms(probs, atoms)
+    rounding = mass.shape[-1] * torch.finfo(mass.dtype).eps
+    index = (mass.cumsum(-1) < alpha - rounding).sum(-1, keepdim=True).clamp(max=mass.shape[-1] - 1)
+    return ascending.gather(-1, index).squeeze(-1)
+
+
+def cvar_from_samples(x: Tensor, alpha: float) -> Tensor:
+    """CVaR_α of n equally likely observations, [..., n] -> [...]: the step rule of `cvar_from_quantiles`.
+
+    αn < 1 warns and gives the smallest observation.
+    """
+    _check_alpha(alpha)
+    _warn_if_thin(alpha, x.shape[-1], "samples")
+    return _step_cvar(x.sort(dim=-1).values, alpha)
+
+
+def var_from_samples(x: Tensor, alpha: float) -> Tensor:
+    """VaR_α of n equally likely observations, [..., n] -> [...]: the ⌈αn⌉-th smallest."""
+    _check_alpha(alpha)
+    _warn_if_thin(alpha, x.shape[-1], "samples")
+    return x.sort(dim=-1).values[..., _step_index(alpha, x.shape[-1])]
+
+
+def mean_cvar(mean: Tensor, cvar: Tensor, cvar_weight: float) -> Tensor:
+    """(1 − w)·mean + w·CVaR, elementwise: from risk-neutral (w = 0) to the tail alone (w = 1)."""
+    if not 0.0 <= cvar_weight <= 1.0:
+        raise ValueError(f"cvar_weight must lie in [0, 1], got {cvar_weight}")
+    return (1.0 - cvar_weight) * mean + cvar_weight * cvar
+
+
+def wang_from_quantiles(q: Tensor, eta: float) -> Tensor:
+    """Wang's distorted expectation ∫ Q(Φ(Φ⁻¹(τ) + η)) dτ of N equal masses at q, [..., N] -> [...].
+
+    η < 0 is risk-averse, 0 the mean, η > 0 risk-seeking. On a normal law it is μ + η·σ. Source: Wang 2000, "A
+    class of distortion operators"; sign as in https://arxiv.org/abs/1806.06923 (section 3.2).
+    """
+    normal = NormalDist()
+    n = q.shape[-1]
+    inner = [normal.cdf(normal.inv_cdf(i / n) - eta) for i in range(1, n)]
+    return _distorted_mean(q, [0.0, *inner, 1.0])
+
+
+def cpw_from_quantiles(q: Tensor, gamma: float) -> Tensor:
+    """Expectation under cumulative probability weighting, ∫ Q(u) dw(u), of N equal masses at q, [..., N] ->
+    [...].
+
+        w(u) = u^γ/(u^γ + (1 − u)^γ)^(1/γ)
+
+    γ = 1 is the mean; γ < 1 (0.71 fits people) overweights both tails. w rises for γ > 0.28 only.
+    Source: Tversky, Kahneman 1992, "Advances in prospect theory" (eq. 6).
+    """
+    if not 0.28 <= gamma <= 1.0:
+        raise ValueError(f"gamma must lie in [0.28, 1], got {gamma}")
+    n = q.shape[-1]
+    levels = [i / n for i in range(1, n)]
+    inner = [u**gamma / (u**gamma + (1.0 - u) ** gamma) ** (1.0 / gamma) for u in levels]
+    return _distorted_mean(q, [0.0, *inner, 1.0])
+
+
+def _distorted_mean(q: Tensor, cumulative: list[float]) -> Tensor:
+    """Σ_i q_(i)·(h((i+1)/N) − h(i/N)), with h given at 0, 1/N, …, 1."""
+    weights = [after - before for before, after in pairwise(cumulative)]
+    return (q.sort(dim=-1).values * torch.as_tensor(weights, dtype=q.dtype, device=q.device)).sum(-1)
+
+
+def _step_cvar(ascending: Tensor, alpha: float) -> Tensor:
+    n = ascending.shape[-1]
+    weights = [min(max(alpha * n - i, 0.0), 1.0) / (alpha * n) for i in range(n)]
+    return (ascending * torch.as_tensor(weights, dtype=ascending.dtype, device=ascending.device)).sum(-1)
+
+
+def _step_index(alpha: float, n: int) -> int:
+    """⌈αn⌉ − 1, where αn that is whole up to rounding counts as whole."""
+    return max(math.ceil(alpha * n * (1.0 - 1e-12)) - 1, 0)
+
+
+def _ascending_atoms(probs: Tensor, atoms: Tensor) -> tuple[Tensor, Tensor]:
+    ascending, order = atoms.expand_as(probs).sort(dim=-1)
+    return probs.gather(-1, order), ascending
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0.0 < alpha <= 1.0:
+        raise ValueError(f"alpha must lie in (0, 1], got {alpha}")
+
+
+def _warn_if_thin(alpha: float, n: int, what: str) -> None:
+    if alpha * n < 1.0 - 1e-12:
+        warnings.warn(
+            f"alpha={alpha} of {n} {what} is less than one of them: the tail is a guess; "
+            f"use at least {math.ceil(1.0 / alpha)} {what} or a larger alpha",
+            SurefootWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""Training: the loop, callbacks, logs, the run directory."""

@@ -1,0 +1,226 @@
+"""`PPO`: the whole library behind one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+
+from surefoot.algo.learner import Learner, LearnerState
+from surefoot.config import Config, config_hash, from_flat
+from surefoot.errors import ConfigError
+from surefoot.evaluate.episodes import Evaluation, play
+from surefoot.rollout.envs import Envs
+from surefoot.rollout.group import EnvGroup
+from surefoot.rollout.make import EnvLike, env_factory, make_envs, own_n_envs
+from surefoot.spaces import Array
+from surefoot.store import read_checkpoint, write_checkpoint
+from surefoot.train.callbacks import CallbackLike, as_callback
+from surefoot.train.checkpoint import from_snapshot, to_snapshot, versions
+from surefoot.train.loop import train
+from surefoot.train.progress import Silent, open_display
+from surefoot.train.run import Run
+
+EVALUATION_ENVS = 8
+POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
+
+
+class PPO:
+    """Proximal policy optimisation for any Gymnasium environment.
+
+    ``env`` is an id, a callable that makes an env, an env, or a vector env. Settings of the algorithm are keyword
+    arguments; other sections are dicts::
+
+        agent = PPO("CartPole-v1", n_envs=8, seed=0, n_steps=256, policy=dict(hidden_sizes=(64, 64)))
+        agent.learn(100_000, progress_bar=True)
+        print(agent.evaluate(20, seed=1).mean)
+    """
+
+    def __init__(self, env: EnvLike, *, config: Config | None = None, **settings: Any) -> None:
+        if isinstance(env, str) and env in POLICY_NAMES:
+            raise ConfigError(f"the env comes first: PPO(env, …); the network is set by policy=dict(…), not {env!r}")
+        if config is not None and settings:
+            raise ConfigError(f"give either config or single settings, not both (got {', '.join(settings)})")
+        self._env = env
+        self.config = config if config is not None else _configure(env, settings)
+        envs = make_envs(env, self.config.n_envs, self.config.env_kwargs)
+        self.learner = Learner(self.config, envs)
+        self.logger_values: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
+        self._evaluation_envs: EnvGroup | None = None
+        self._sampler = torch.Generator(self.learner.device).manual_seed(self.config.seed)
+
+    @property
+    def num_timesteps(self) -> int:
+        """Env steps so far."""
+        return self.learner.timesteps
+
+    @property
+    def envs(self) -> Envs:
+        """The training environments."""
+        return self.learner.envs
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: CallbackLike = None,
+        progress_bar: bool = False,
+        run_dir: str | Path | None = None,
+    ) -> PPO:
+        """Train that many env steps more, rounded up to whole rollouts.
+
+        With ``run_dir``, metrics and checkpoints are written there, and Ctrl-C saves before it stops.
+        """
+        if total_timesteps < 1:
+            raise ConfigError(f"total_timesteps must be at least 1, got {total_timesteps}")
+        target = self.num_timesteps + total_timesteps
+        config = self.config.model_copy(update={"total_timesteps": target})
+        run = None if run_dir is None else Run.create(Path(run_dir), config)
+        try:
+            self.train_to(target, callback, progress_bar, run)
+        finally:
+            if run is not None:
+                run.close()
+        return self
+
+    def train_to(self, target: int, callback: CallbackLike, progress_bar: bool, run: Run | None) -> None:
+        """Train until ``target`` env steps in all."""
+        display = open_display(self.num_timesteps, target) if progress_bar else Silent()
+        with _threads(self.config.threads):
+            train(self, target, as_callback(callback), display, run)
+
+    def predict(
+        self,
+        obs: Any,
+        state: Any = None,
+        episode_start: Array | None = None,
+        deterministic: bool = False,
+        action_masks: Array | None = None,
+    ) -> tuple[Any, Any]:
+        """Action for one observation or a batch of them, and the memory state (None without memory)."""
+        del episode_start  # only memory needs to know
+        layout = self.learner.envs.layout
+        leaf = layout.leaves[0]
+        parts = layout.split(obs)
+        single = parts[leaf.name].ndim == len(leaf.shape)
+        if single:
+            parts = {name: array[None] for name, array in parts.items()}
+        for each in layout.leaves:
+            if parts[each.name].shape[1:] != each.shape:
+                raise ConfigError(
+                    f"observation {each.name!r} has shape {parts[each.name].shape[1:]}, the env gives {each.shape}"
+                )
+        masks = None if action_masks is None else np.atleast_2d(np.asarray(action_masks, bool))
+        actions = self.act(parts, deterministic, masks)
+        return (actions[0] if single else actions), state
+
+    def act(self, observation: Mapping[str, Array], deterministic: bool, masks: Array | None = None) -> Array:
+        """Env actions [N, ...] for raw observation leaves [N, ...]."""
+        learner = self.learner
+        seen = learner.observations(observation) if learner.observations is not None else observation
+        with torch.inference_mode():
+            tensors = {name: torch.as_tensor(np.ascontiguousarray(a), device=learner.device) for name, a in seen.items()}
+            mask = None if masks is None else torch.as_tensor(masks, device=learner.device)
+            distribution = learner.family.bind(learner.policy.action_parameters(tensors), mask)
+            action = distribution.mode() if deterministic else distribution.sample(self._sampler)
+            return learner.family.to_env(action.cpu())
+
+    def evaluate(
+        self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
+    ) -> Evaluation:
+        """Play whole episodes on separate envs; episode i starts from seed + i. Training is not disturbed."""
+        envs = self._evaluators() if env is None else self._group_of(env)
+        with _threads(self.config.threads):
+            return play(envs, lambda observation: self.act(observation, deterministic), n_episodes, seed)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the agent to a directory: weights, optimiser, normalisers, schedules, random streams."""
+        state = self.learner.state()
+        return write_checkpoint(
+            path,
+            to_snapshot(state, self.config),
+            exact=state.exact,
+            config_hash=config_hash(self.config),
+            versions=versions(),
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, env: EnvLike | None = None) -> PPO:
+        """Read an agent; without ``env`` the env of its configuration is made. `learn` goes on where it stopped."""
+        state, config, _ = from_snapshot(*read_checkpoint(path))
+        return cls.restore(state, config, env)
+
+    @classmethod
+    def restore(cls, state: LearnerState, config: Config, env: EnvLike | None = None) -> PPO:
+        """An agent with the given state."""
+        if env is None and not config.env:
+            raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
+        given = config.env if env is None else env
+        n_envs = own_n_envs(given)
+        if n_envs is not None and n_envs != config.n_envs:
+            raise ConfigError(f"the agent was trained with n_envs = {config.n_envs}, the given env has {n_envs}")
+        agent = cls(given, config=config)
+        agent.learner.load_state(state)
+        return agent
+
+    def log(self, metrics: Mapping[str, float]) -> None:
+        """Add metrics to the line that is logged after this update."""
+        self._logged |= metrics
+
+    def take_logged(self) -> dict[str, float]:
+        """The line of metrics collected since the last call, also kept in `logger_values`."""
+        line, self._logged = self._logged, {}
+        self.logger_values |= line
+        return line
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.learner.envs.close()
+        if self._evaluation_envs is not None:
+            self._evaluation_envs.close()
+
+    def _evaluators(self) -> EnvGroup:
+        if self._evaluation_envs is None:
+            factory = env_factory(self._env, self.config.env_kwargs)
+            self._evaluation_envs = EnvGroup([factory() for _ in range(EVALUATION_ENVS)])
+        return self._evaluation_envs
+
+    def _group_of(self, env: EnvLike) -> EnvGroup:
+        if isinstance(env, gymnasium.Env):
+            return EnvGroup([env])
+        factory = env_factory(env, self.config.env_kwargs)
+        return EnvGroup([factory() for _ in range(EVALUATION_ENVS)])
+
+
+def _configure(env: EnvLike, settings: dict[str, Any]) -> Config:
+    """Settings and what the env itself decides: its id and, for an instance, the number of envs."""
+    settings = dict(settings)
+    n_envs = own_n_envs(env)
+    if n_envs is not None:
+        if settings.setdefault("n_envs", n_envs) != n_envs:
+            raise ConfigError(
+                f"n_envs = {settings['n_envs']}, but the given {type(env).__name__} is {n_envs} env(s); "
+                "leave n_envs out, or give an id or a callable"
+            )
+    if isinstance(env, str):
+        settings["env"] = env
+    elif isinstance(env, gymnasium.Env | VectorEnv) and env.spec is not None:
+        settings["env"] = env.spec.id
+    return from_flat(**settings)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Torch threads within a block; the caller's setting comes back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,92 @@
+"""Live progress: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+PLAIN_INTERVAL_SECONDS = 5.0
+
+
+class Display(Protocol):
+    """Shows how far a run is."""
+
+    def show(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Progress at ``step`` env steps."""
+
+    def close(self) -> None:
+        """Stop showing."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, step: int, metrics: Mapping[str, float]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Bar:
+    """A rich progress bar with return, KL, entropy, speed and time left."""
+
+    def __init__(self, start: int, total: int, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._task = self._progress.add_task("training", total=total, completed=start, numbers="")
+        self._progress.start()
+
+    def show(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._progress.update(self._task, completed=step, numbers=numbers(metrics))
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+class Lines:
+    """One line every few seconds, for logs and pipes."""
+
+    def __init__(self, start: int, total: int) -> None:
+        self._total = total
+        self._began, self._start = time.perf_counter(), start
+        self._last = -PLAIN_INTERVAL_SECONDS
+
+    def show(self, step: int, metrics: Mapping[str, float]) -> None:
+        elapsed = time.perf_counter() - self._began
+        if elapsed - self._last < PLAIN_INTERVAL_SECONDS and step < self._total:
+            return
+        self._last = elapsed
+        left = elapsed / max(step - self._start, 1) * max(self._total - step, 0)
+        print(f"step {step}/{self._total}  {numbers(metrics)}  eta {left:.0f}s", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+def numbers(metrics: Mapping[str, float]) -> str:
+    """The numbers that one looks at first."""
+    shown = {
+        "return": ("rollout/ep_rew_mean", "{:.1f}"),
+        "kl": ("train/approx_kl", "{:.4f}"),
+        "entropy": ("train/entropy", "{:.2f}"),
+        "fps": ("time/fps", "{:.0f}"),
+    }
+    return "  ".join(f"{name} {form.format(metrics[key])}" for name, (key, form) in shown.items() if key in metrics)
+
+
+def open_display(start: int, total: int) -> Display:
+    """A bar if standard error is a terminal, else plain lines."""
+    console = Console(stderr=True)
+    return Bar(start, total, console) if console.is_terminal else Lines(start, total)

@@ -1,0 +1,51 @@
+"""SIGINT and SIGTERM as a request to stop at the next safe point."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+HANDLED = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(SystemExit):
+    """Training stopped on a signal after its state was saved; ends the process with 128 + the signal's number."""
+
+    def __init__(self, number: int, where: str) -> None:
+        super().__init__(128 + number)
+        self.number, self.where = number, where
+
+    def __str__(self) -> str:
+        return f"stopped by {signal.Signals(self.number).name}; everything up to here is saved in {self.where}"
+
+
+class Signals:
+    """While active, the first signal is only noted; a second one acts at once, as without Surefoot.
+
+    Handlers can be set in the main thread alone; elsewhere this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():
+            for number in HANDLED:
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._restore()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.received = number
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._previous:
+            number, handler = self._previous.popitem()
+            signal.signal(number, handler)

@@ -1,0 +1,142 @@
+"""Where metrics go."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from surefoot.errors import MissingExtraError, RunError
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class Sink(Protocol):
+    """Takes one line of metrics after another."""
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Metrics at ``step`` env steps."""
+
+    def close(self) -> None:
+        """Flush and release."""
+
+
+class JsonLines:
+    """``metrics.jsonl``: one object per line; numbers that are not finite become null."""
+
+    def __init__(self, directory: Path, resume_at: int | None = None) -> None:
+        path = directory / METRICS_FILE
+        if resume_at is not None:
+            drop_after(path, resume_at)
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        line = {"step": step} | {k: v if math.isfinite(v) else None for k, v in metrics.items()}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+class TensorBoard:
+    """TensorBoard event files in the run directory."""
+
+    def __init__(self, directory: Path, resume_at: int | None = None) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        purge = None if resume_at is None else resume_at + 1
+        self._writer = SummaryWriter(str(directory), purge_step=purge)  # type: ignore[no-untyped-call]
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        for key, value in metrics.items():
+            self._writer.add_scalar(key, value, step)  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        self._writer.close()  # type: ignore[no-untyped-call]
+
+
+class WandB:
+    """Weights & Biases; needs ``pip install surefoot[wandb]``."""
+
+    def __init__(self, directory: Path, resume_at: int | None = None) -> None:
+        wandb = _extra("wandb")
+        self._run = wandb.init(
+            project="surefoot", name=directory.name, dir=str(directory), resume="allow" if resume_at else None
+        )
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class MLflow:
+    """MLflow; needs ``pip install surefoot[mlflow]``. The tracking server is MLflow's own setting."""
+
+    def __init__(self, directory: Path, resume_at: int | None = None) -> None:
+        del resume_at
+        self._mlflow = _extra("mlflow")
+        self._run = self._mlflow.start_run(run_name=directory.name)
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._mlflow.log_metrics({k: v for k, v in metrics.items() if math.isfinite(v)}, step=step)
+
+    def close(self) -> None:
+        self._mlflow.end_run()
+
+
+SINKS: dict[str, Any] = {"tensorboard": TensorBoard, "wandb": WandB, "mlflow": MLflow}
+
+
+def open_sinks(directory: Path, names: tuple[str, ...], resume_at: int | None = None) -> list[Sink]:
+    """``metrics.jsonl`` and the named sinks; on resume, lines beyond ``resume_at`` env steps are dropped."""
+    return [JsonLines(directory, resume_at), *(SINKS[name](directory, resume_at) for name in names)]
+
+
+def read_metrics(directory: Path) -> list[dict[str, float | None]]:
+    """All lines of ``metrics.jsonl``; a torn last line, as a crash leaves it, is passed over."""
+    path = directory / METRICS_FILE
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            if number < len(lines):
+                raise RunError(f"{path} is damaged in line {number}") from None
+    return found
+
+
+def drop_after(path: Path, step: int) -> None:
+    """Remove lines of a JSON-lines file that lie beyond ``step``: a continued run will write them again."""
+    if not path.exists():
+        return
+    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    temporary.replace(path)
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return math.inf
+
+
+def _extra(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(
+            f"the sink {name!r} needs the package {name}: pip install 'surefoot[{name}]', or drop it from run.sinks"
+        ) from None
