@@ -46,9 +46,7 @@ class StorageError(SurefootError):
         self.operation = operation
         self.path = path
         self.errno = error.errno
-        super().__init__(
-            f"cannot {operation} {path}: {error.strerror or error}{_storage_advice(error.errno)}"
-        )
+        super().__init__(f"cannot {operation} {path}: {error.strerror or error}{_storage_advice(error.errno)}")
 
 
 class CheckpointError(SurefootError):

@@ -101,7 +101,9 @@ def mismatch(space: spaces.Space[Any], observation: Any, name: str = "observatio
     if isinstance(space, spaces.Tuple):
         if not isinstance(observation, tuple | list) or len(observation) != len(space.spaces):
             return f"{name} should be a tuple of {len(space.spaces)} parts, got {type(observation).__name__}"
-        return _first(mismatch(s, o, f"{name}[{i}]") for i, (s, o) in enumerate(zip(space.spaces, observation, strict=True)))
+        return _first(
+            mismatch(s, o, f"{name}[{i}]") for i, (s, o) in enumerate(zip(space.spaces, observation, strict=True))
+        )
     array = np.asarray(observation)
     if array.shape != (space.shape or ()):
         return f"{name} has shape {array.shape}, its space says {space.shape}"

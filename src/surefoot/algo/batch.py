@@ -33,18 +33,21 @@ class Batch(NamedTuple):
 
 def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Batch:
     """All rows, [T·N]."""
-    count = rollout.n_steps * rollout.n_envs
-    fields = (
-        rollout.action,
-        rollout.log_prob,
-        rollout.parameters,
-        estimates.advantages,
-        estimates.returns,
-        estimates.prediction,
-        rollout.valid.to(torch.float32),
+
+    def rows(x: Tensor) -> Tensor:
+        return x.flatten(0, 1).to(device)
+
+    return Batch(
+        observation={name: rows(x[:-1]) for name, x in rollout.observation.items()},
+        action=rows(rollout.action),
+        log_prob=rows(rollout.log_prob),
+        parameters=rows(rollout.parameters),
+        advantages=rows(estimates.advantages),
+        returns=rows(estimates.returns),
+        prediction=rows(estimates.prediction),
+        weight=rows(rollout.valid.to(torch.float32)),
+        row=torch.arange(rollout.n_steps * rollout.n_envs, device=device),
     )
-    observation = {name: x[:-1].flatten(0, 1).to(device) for name, x in rollout.observation.items()}
-    return Batch(observation, *(x.flatten(0, 1).to(device) for x in fields), torch.arange(count, device=device))
 
 
 def minibatches(batch: Batch, size: int, generator: torch.Generator) -> Iterator[Batch]:

@@ -43,11 +43,13 @@ class CoefficientPlan:
         config = self._config
         rate = self.adapted_rate if self.adapted_rate is not None else _value(config.learning_rate, update, total)
         vf_range = None if config.clip_range_vf is None else _value(config.clip_range_vf, update, total)
-        entropy = (
-            self._decay.coefficient(self.entropy_state) if self._decay else _value(config.ent_coef, update, total)
-        )
+        entropy = self._decay.coefficient(self.entropy_state) if self._decay else _value(config.ent_coef, update, total)
         return Coefficients(
-            rate, _value(config.clip_range, update, total), vf_range, entropy, _value(config.vf_coef, update, total)
+            rate,
+            _value(config.clip_range, update, total),
+            vf_range,
+            entropy,
+            _value(config.vf_coef, update, total),
         )
 
     def advance(self, used: Coefficients, kl: float, mean_return: float | None) -> None:

@@ -51,7 +51,14 @@ def estimate(rollout: Rollout, policy: Policy, rewards: RewardNormaliser | None,
         require_finite(values, "value", rollout)
         require_finite(successors, "value of the successor", rollout)
         advantages, returns = gae(
-            reward, values[:-1], successors, rollout.terminated, rollout.truncated, config.gamma, config.gae_lambda, valid
+            reward,
+            values[:-1],
+            successors,
+            rollout.terminated,
+            rollout.truncated,
+            config.gamma,
+            config.gae_lambda,
+            valid,
         )
         require_finite(advantages, "advantage", rollout)
         magnitude = returns.abs().amax()
@@ -68,7 +75,7 @@ def estimate(rollout: Rollout, policy: Policy, rewards: RewardNormaliser | None,
 def _predict(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
     """The critic over all T + 1 rows in one pass, [T + 1, N, K]."""
     rows = {name: x.flatten(0, 1).to(device) for name, x in rollout.observation.items()}
-    return policy.prediction(rows).unflatten(0, (rollout.n_steps + 1, rollout.n_envs)).cpu()
+    return policy.prediction(rows).cpu().view(rollout.n_steps + 1, rollout.n_envs, -1)
 
 
 def require_finite(x: Tensor, what: str, rollout: Rollout) -> None:

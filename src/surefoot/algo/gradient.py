@@ -23,8 +23,8 @@ class EagerGradient:
     def __call__(self, batch: Batch, coefficients: Coefficients) -> Tensor:
         """Gradient of the mean loss over the rows of the batch; its statistics [S].
 
-        In pieces of ``micro_batch_size`` rows the sums of the pieces add up to the sum of the whole, and one division by
-        the whole weight makes the mean, so that pieces of any size and any mask give the same gradient (O01).
+        In pieces of ``micro_batch_size`` rows the sums of the pieces add up to that of the whole, and one division by
+        the whole weight makes the mean: pieces of any size and any mask give the same gradient (O01).
         """
         self._flat.gradient.zero_()
         size = self._config.micro_batch_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from surefoot.algo.update import Updater
 from surefoot.config import Config
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
-from surefoot.errors import ConfigError
+from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
@@ -57,6 +58,14 @@ class Learner:
     """Runs iterations of rollout and update."""
 
     def __init__(self, config: Config, envs: Envs) -> None:
+        rest = config.rollout_rows % config.batch_size
+        if rest:
+            warnings.warn(
+                f"n_steps {config.ppo.n_steps} x n_envs {config.n_envs} = {config.rollout_rows} rows are no multiple of "
+                f"batch_size {config.batch_size}: the last minibatch of each epoch has {rest} rows",
+                SurefootWarning,
+                stacklevel=3,
+            )
         self.config, self.envs = config, envs
         ppo = config.ppo
         self.device = torch.device(config.device)

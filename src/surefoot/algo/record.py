@@ -114,10 +114,16 @@ class UpdateRecord:
         if self.logit_penalty:
             found["train/logit_penalty"] = self.logit_penalty
         if self.kl_stop is not None:
-            found |= {"train/kl_stop_epoch": float(self.kl_stop.epoch), "train/kl_stop_value": self.kl_stop.kl}
+            found |= {
+                "train/kl_stop_epoch": float(self.kl_stop.epoch),
+                "train/kl_stop_value": self.kl_stop.kl,
+            }
         if self.skipped_steps:
             found["error/skipped_steps"] = float(self.skipped_steps)
-            found |= {"error/log_ratio_nan": float(self.nan_count), "error/log_ratio_inf": float(self.inf_count)}
+            found |= {
+                "error/log_ratio_nan": float(self.nan_count),
+                "error/log_ratio_inf": float(self.inf_count),
+            }
         if self.zero_spread:
             found["warn/zero_spread_advantages"] = 1.0
         if self.bounded_fraction > 0.01:
@@ -181,7 +187,7 @@ class Tally:
             kl_last=float(column["kl"][-1] / column["weight"][-1]),
             clip_fraction=mean["clip_fraction"],
             log_ratio_mean=mean["log_ratio"],
-            log_ratio_std=float(np.sqrt(max(variance, 0.0))) if variance == variance else float("nan"),
+            log_ratio_std=float(np.sqrt(np.maximum(variance, 0.0))),
             log_ratio_max=float(column["log_ratio_max_abs"].max()),
             log_ratio_first=float(column["log_ratio_max_abs"][0]),
             bounded_fraction=mean["bounded"],

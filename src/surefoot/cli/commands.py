@@ -63,7 +63,12 @@ def resume(arguments: argparse.Namespace) -> None:
         return
     exactly = "exactly" if found.manifest.exact else "with new episodes (the env cannot save its state)"
     _say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
-    _go(agent, Run.reopen(arguments.run, config, agent.num_timesteps), arguments.quiet, dict(extra).get("callbacks"))
+    _go(
+        agent,
+        Run.reopen(arguments.run, config, agent.num_timesteps),
+        arguments.quiet,
+        dict(extra).get("callbacks"),
+    )
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
@@ -72,7 +77,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
     agent = _load(arguments.run, arguments.best)
     result = agent.evaluate(arguments.episodes, arguments.seed, deterministic=not arguments.stochastic)
-    summary = {"env": agent.config.env, "timesteps": agent.num_timesteps, "seed": arguments.seed} | result.summary()
+    summary = {
+        "env": agent.config.env,
+        "timesteps": agent.num_timesteps,
+        "seed": arguments.seed,
+    } | result.summary()
     if arguments.json:
         print(json.dumps(summary | {"returns": list(result.returns), "lengths": list(result.lengths)}))
         return
@@ -105,7 +114,9 @@ def inspect(arguments: argparse.Namespace) -> None:
         "seed": config.seed,
         "lines of metrics": len(metrics),
     }
-    about |= {f"checkpoint {c['step']}": f"{c['bytes']} bytes, {'exact' if c['exact'] else 'not exact'}" for c in checkpoints}
+    about |= {
+        f"checkpoint {c['step']}": f"{c['bytes']} bytes, {'exact' if c['exact'] else 'not exact'}" for c in checkpoints
+    }
     _table(str(arguments.run), about)
     _table("last metrics", last)
 
@@ -146,11 +157,17 @@ def _go(agent: PPO, run: Run, quiet: bool, callback_state: dict[str, Any] | None
         agent.close()
 
 
-SHOWN = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/explained_variance", "time/fps", "eval/best_mean_reward")
+SHOWN = (
+    "rollout/ep_rew_mean",
+    "rollout/ep_len_mean",
+    "train/explained_variance",
+    "time/fps",
+    "eval/best_mean_reward",
+)
 
 
 def _load(path: Path, best: bool) -> PPO:
-    from surefoot.store.checkpoint import MANIFEST_FILE
+    from surefoot.store.manifest import MANIFEST_FILE
     from surefoot.train.checkpoint import from_snapshot
     from surefoot.train.ppo import PPO
     from surefoot.train.run import BEST, latest_checkpoint

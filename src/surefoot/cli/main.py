@@ -48,7 +48,11 @@ def build_parser() -> Parser:
     train.add_argument("--run-dir", type=Path, metavar="DIR", help="where the run is written (default: runs/ENV-N)")
     train.add_argument("--config", type=Path, metavar="FILE", help="settings from a TOML file; options win over it")
     train.add_argument(
-        "--preset", nargs="?", const="", metavar="NAME", help="published settings of ENV (or NAME); options win over them"
+        "--preset",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="published settings of ENV (or NAME); options win over them",
     )
     train.add_argument("--quiet", action="store_true", help="no progress")
     add_settings(train)

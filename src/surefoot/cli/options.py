@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
@@ -28,7 +29,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line, and where to read on; the list of all options would bury it."""
-        self.exit(2, f"{self.prog}: {message}\nsee `{self.prog} --help`\n")
+        print(f"{self.prog}: {message}\nsee `{self.prog} --help`", file=sys.stderr)
+        raise SystemExit(2)
 
     def fail_unknown(self, found: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
         """Exit with the first argument that was not understood."""
@@ -36,8 +38,13 @@ class Parser(argparse.ArgumentParser):
         options = [option.removeprefix("--") for action in parser._actions for option in action.option_strings]
         first = unknown[0]
         name = first.removeprefix("--").partition("=")[0]
-        hint = nearest_option(name, [o.replace("-", "_") for o in options]).replace("_", "-") if first.startswith("-") else ""
-        parser.error(f"unknown argument {first}{hint}")
+        hint = (
+            nearest_option(name, [o.replace("-", "_") for o in options]).replace("_", "-")
+            if first.startswith("-")
+            else ""
+        )
+        complain: Parser = parser
+        complain.error(f"unknown argument {first}{hint}")
 
 
 def normalise_argv(argv: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from surefoot.config.schema import Config, PPOConfig, Section
 from surefoot.errors import ConfigError
@@ -46,7 +46,7 @@ def from_dict(data: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(dict(data))
     except ValidationError as error:
-        raise ConfigError(_explain(error, data)) from None
+        raise ConfigError(_explain(error)) from None
 
 
 def from_flat(**settings: Any) -> Config:
@@ -62,7 +62,9 @@ def from_flat(**settings: Any) -> Config:
         elif name in PPOConfig.model_fields:
             ppo[name] = value
         else:
-            raise ConfigError(f"unknown setting {name!r}{_nearest(name, [*Config.model_fields, *PPOConfig.model_fields])}")
+            raise ConfigError(
+                f"unknown setting {name!r}{_nearest(name, [*Config.model_fields, *PPOConfig.model_fields])}"
+            )
     return from_dict({**top, "ppo": ppo} if ppo else top)
 
 
@@ -122,15 +124,17 @@ def nearest_option(name: str, options: list[str]) -> str:
     return _nearest(name, options)
 
 
-def _explain(error: ValidationError, data: Mapping[str, Any]) -> str:
-    return "\n".join(_sentence(detail, data) for detail in error.errors())
+def _explain(error: ValidationError) -> str:
+    return "\n".join(_sentence(detail) for detail in error.errors())
 
 
-def _sentence(detail: Any, data: Mapping[str, Any]) -> str:
+def _sentence(detail: Any) -> str:
     path = [str(part) for part in detail["loc"] if not _is_union_tag(str(part))]
     dotted = ".".join(path)
     if detail["type"] == "extra_forbidden":
-        siblings = [name.removeprefix(f"{'.'.join(path[:-1])}.") for name, _ in leaves() if name.startswith(".".join(path[:-1]))]
+        siblings = [
+            name.removeprefix(f"{'.'.join(path[:-1])}.") for name, _ in leaves() if name.startswith(".".join(path[:-1]))
+        ]
         return f"unknown setting {dotted!r}{_nearest(path[-1], siblings)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if not path:
@@ -186,5 +190,3 @@ def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
     raise ConfigError(f"{value!r} cannot be written to a config file: use numbers, strings, lists and tables")
-
-

@@ -1,8 +1,8 @@
 """Published settings of well-known tasks, under the names of Surefoot.
 
-Sources: rl-baselines3-zoo ``hyperparams/ppo.yml`` (classic control, LunarLander) and CleanRL ``ppo_continuous_action.py``
-(MuJoCo). Where the source uses gSDE noise, which Surefoot does not have, the settings are the nearest without it; the
-figures reached with them are in ``benchmarks/results/learning.md``.
+Sources: rl-baselines3-zoo ``hyperparams/ppo.yml`` (classic control, LunarLander) and CleanRL
+``ppo_continuous_action.py`` (MuJoCo). Where the source uses gSDE noise, which Surefoot does not have, the settings are
+the nearest without it; the figures reached with them are in ``benchmarks/results/learning.md``.
 """
 
 from __future__ import annotations

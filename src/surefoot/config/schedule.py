@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 Kind = Literal["constant", "linear", "cosine", "piecewise", "warmup", "decay"]
@@ -60,7 +61,10 @@ def parse_schedule(text: float | str) -> ScheduleSpec:
         _expect(0 < fraction < 1, f"the fraction of warmup must lie in (0, 1), got {fraction}")
         return ScheduleSpec("warmup", (), (fraction,), parse_schedule(arguments[1]))
     if name == "decay":
-        _expect(3 <= len(arguments) <= 5, f"decay takes (start, floor, updates[, window[, tolerance]]), got ({body})")
+        _expect(
+            3 <= len(arguments) <= 5,
+            f"decay takes (start, floor, updates[, window[, tolerance]]), got ({body})",
+        )
         start, floor, *marks = map(_number, arguments)
         _expect(0 <= floor <= start, f"decay needs 0 <= floor <= start, got start {start}, floor {floor}")
         _expect(marks[0] >= 1, f"decay needs at least one update, got {marks[0]:g}")
@@ -72,7 +76,7 @@ def _piecewise(arguments: list[str]) -> ScheduleSpec:
     points = [argument.split(":") for argument in arguments]
     _expect(len(points) >= 2 and all(len(p) == 2 for p in points), "piecewise takes at least two fraction: value")
     marks = tuple(_number(p[0]) for p in points)
-    increasing = all(a < b for a, b in zip(marks, marks[1:], strict=False))
+    increasing = all(a < b for a, b in pairwise(marks))
     _expect(increasing and marks[0] >= 0 and marks[-1] <= 1, "fractions of piecewise must rise within [0, 1]")
     return ScheduleSpec("piecewise", tuple(_number(p[1]) for p in points), marks)
 

@@ -1,7 +1,8 @@
 """What a critic is: features in, a prediction out, and all that can be asked of a prediction.
 
-A prediction is a tensor [B, K]: one mean (K = 1), N quantiles, or N logits over atoms. It is stored in the rollout as
-it is, so that clipping compares a critic with its own old output. Everything is in the unit of the (normalised) rewards.
+A prediction is a tensor [B, K]: one mean (K = 1), N quantiles, or N logits over atoms. It is stored in the rollout
+as it is, so that clipping compares a critic with its own old output. Everything is in the unit of the (normalised)
+rewards.
 """
 
 from __future__ import annotations

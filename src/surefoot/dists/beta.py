@@ -40,9 +40,7 @@ class Beta(Distribution):
 
     def mode(self) -> Tensor:
         tiny = torch.finfo(torch.float64).tiny  # both excesses may have underflowed: the density is then flat
-        return self._stored(
-            (self._alpha_excess + tiny) / (self._alpha_excess + self._beta_excess + 2.0 * tiny)
-        )
+        return self._stored((self._alpha_excess + tiny) / (self._alpha_excess + self._beta_excess + 2.0 * tiny))
 
     def log_prob(self, action: Tensor) -> Tensor:
         x = action.double()

@@ -28,9 +28,7 @@ class DiagonalGaussian(Distribution):
         self.std = self.log_std.exp()
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
-        noise = torch.randn(
-            self.mean.shape, generator=generator, dtype=self.mean.dtype, device=self.mean.device
-        )
+        noise = torch.randn(self.mean.shape, generator=generator, dtype=self.mean.dtype, device=self.mean.device)
         return self.mean + self.std * noise
 
     def mode(self) -> Tensor:
@@ -57,9 +55,7 @@ class DiagonalGaussianFamily(Family):
     network gives it instead, as an offset from `log_std_init`.
     """
 
-    def __init__(
-        self, space: spaces.Box, log_std_init: float = 0.0, state_dependent_std: bool = False
-    ) -> None:
+    def __init__(self, space: spaces.Box, log_std_init: float = 0.0, state_dependent_std: bool = False) -> None:
         self._codec = BoxCodec(space)
         self._log_std_offset = log_std_init if state_dependent_std else None
         self.n_dims = self._codec.n_dims

@@ -66,9 +66,7 @@ class MultiDiscreteFamily(Family):
     def bind(self, params: Tensor, mask: Tensor | None = None) -> MultiDiscrete:
         if not self._padded:
             shape = (*params.shape[:-1], *self.action_shape, self._largest)
-            return MultiDiscrete(
-                Categorical(params.reshape(shape), None if mask is None else mask.reshape(shape))
-            )
+            return MultiDiscrete(Categorical(params.reshape(shape), None if mask is None else mask.reshape(shape)))
         index = self._index.to(params.device)
         real = self._real.to(params.device)
         logits = params[..., index]

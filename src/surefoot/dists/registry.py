@@ -38,9 +38,7 @@ def family_for(
     belong to the two Gaussian kinds. A setting that would have no effect on this space is an error (P12).
     """
     if kind not in get_args(Kind):
-        raise ConfigError(
-            f"kind={kind!r} is no action distribution; choose one of {', '.join(get_args(Kind))}."
-        )
+        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(get_args(Kind))}.")
     if not abs(log_std_init) <= LOG_STD_LIMIT:
         raise ConfigError(f"log_std_init={log_std_init} must be within ±{LOG_STD_LIMIT:g}.")
     if isinstance(space, spaces.Box):
@@ -49,8 +47,7 @@ def family_for(
         if isinstance(space, space_type):
             if kind != "auto":
                 raise ConfigError(
-                    f"kind={kind!r} is for Box action spaces and would have no effect on {space}; "
-                    "leave it at 'auto'."
+                    f"kind={kind!r} is for Box action spaces and would have no effect on {space}; leave it at 'auto'."
                 )
             _refuse_std_options(str(space), log_std_init, state_dependent_std)
             return family(space)

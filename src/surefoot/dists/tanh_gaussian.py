@@ -30,9 +30,7 @@ class TanhGaussian(Distribution):
     `log_half_widths` is Σ_d ln(half_width_d); `nodes` and `weights` [K] integrate against N(0, 1).
     """
 
-    def __init__(
-        self, base: DiagonalGaussian, log_half_widths: float, nodes: Tensor, weights: Tensor
-    ) -> None:
+    def __init__(self, base: DiagonalGaussian, log_half_widths: float, nodes: Tensor, weights: Tensor) -> None:
         self.base = base
         self._log_half_widths = log_half_widths
         self._nodes = nodes
@@ -65,9 +63,7 @@ class TanhGaussian(Distribution):
 class TanhGaussianFamily(Family):
     """Stores the action before tanh [D]; the env receives it squashed into the box."""
 
-    def __init__(
-        self, space: spaces.Box, log_std_init: float = 0.0, state_dependent_std: bool = False
-    ) -> None:
+    def __init__(self, space: spaces.Box, log_std_init: float = 0.0, state_dependent_std: bool = False) -> None:
         self._codec = BoundedBoxCodec(space)
         self._normal = DiagonalGaussianFamily(space, log_std_init, state_dependent_std)
         self._log_half_widths = self._codec.log_volume - self._codec.n_dims * math.log(2.0)

@@ -30,9 +30,7 @@ class Bandit(ToyEnv[Array, np.int64]):
         self.optimal_return = n_pulls * max(self._win_probabilities)
         self.random_return = n_pulls * float(np.mean(self._win_probabilities))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._pulls = 0
         return np.zeros(1, np.float32), {}

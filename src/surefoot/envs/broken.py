@@ -10,9 +10,7 @@ from gymnasium import spaces
 
 Array = np.ndarray[Any, Any]
 
-Fault = Literal[
-    "shape", "dtype", "bounds", "nan_observation", "inf_observation", "nan_reward", "inf_reward", "raise"
-]
+Fault = Literal["shape", "dtype", "bounds", "nan_observation", "inf_observation", "nan_reward", "inf_reward", "raise"]
 
 
 class Broken(gymnasium.Env[Array, np.int64]):
@@ -34,9 +32,7 @@ class Broken(gymnasium.Env[Array, np.int64]):
         self.action_space = spaces.Discrete(2)
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._steps = 0
         return self._observe(), {}

@@ -31,9 +31,7 @@ class ContinuousTarget(ToyEnv[Array, Array]):
         self.optimal_return = 0.0
         self.random_return = -2.0 / 3.0 * episode_length
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._steps = 0
         return self._draw(), {}

@@ -53,9 +53,7 @@ class Corridor(ToyEnv[Array, np.int64]):
         random_inside = 0.5 * (1.0 + LEAVE_REWARD) / (1.0 - 0.5 * self.discount)
         self.random_return = 0.5 * (-ENTRANCE_FEE + self.discount * random_inside)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._cell = 0
         self._steps = 0

@@ -43,9 +43,7 @@ class _Say(ToyEnv[Any, Any]):
         self.optimal_return = float(episode_length)
         self.random_return = episode_length * float(np.mean(1.0 / self._sizes))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._steps = 0
         return self._draw(), {}
@@ -84,9 +82,7 @@ class Identity(_Say):
 class IdentityMulti(_Say):
     """Several symbols at once (MultiDiscrete action); observed as joined one-hots, or as MultiDiscrete."""
 
-    def __init__(
-        self, nvec: Sequence[int] = (3, 2, 4), one_hot: bool = True, episode_length: int = 32
-    ) -> None:
+    def __init__(self, nvec: Sequence[int] = (3, 2, 4), one_hot: bool = True, episode_length: int = 32) -> None:
         space = spaces.MultiDiscrete(np.array(nvec))
         super().__init__(nvec, space, space, one_hot, episode_length)
 

@@ -32,9 +32,7 @@ class LastActionPays(ToyEnv[Array, np.int64]):
         self.optimal_return = 1.0
         self.random_return = 1.0 / n_actions
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._steps = 0
         return self._draw(), {}

@@ -75,4 +75,6 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
             total[i] = length[i] = 0
             observation = envs.reset_one(i, seed + playing[i])
     complete = len(successes) == n_episodes
-    return Evaluation(tuple(returns), tuple(lengths), tuple(successes[i] for i in range(n_episodes)) if complete else ())
+    return Evaluation(
+        tuple(returns), tuple(lengths), tuple(successes[i] for i in range(n_episodes)) if complete else ()
+    )

@@ -80,9 +80,7 @@ def cvar_functional(n: int, alpha: float) -> Functional:
             below_half = min(max(0.5 - i / n, 0.0), 1.0 / n)
             below_alpha = min(max(alpha - i / n, 0.0), 1.0 / n)
             weights[i] += below_alpha - below_half + (2.0 * alpha - 1.0) * below_half
-    return Functional(
-        tuple(w / alpha for w in weights), offsets, tuple(tail_share * w / alpha for w in node_weights)
-    )
+    return Functional(tuple(w / alpha for w in weights), offsets, tuple(tail_share * w / alpha for w in node_weights))
 
 
 @lru_cache(maxsize=256)
@@ -120,9 +118,7 @@ def _lower_integral(n: int, alpha: float) -> tuple[list[float], tuple[float, ...
     top = min(end, z[1])
     positions, quadrature = np.polynomial.legendre.leggauss(_NODES)
     nodes = [top - 0.5 * _REACH * (1.0 - float(x)) for x in positions]
-    node_weights = tuple(
-        0.5 * _REACH * float(w) * _NORMAL.pdf(x) for x, w in zip(nodes, quadrature, strict=True)
-    )
+    node_weights = tuple(0.5 * _REACH * float(w) * _NORMAL.pdf(x) for x, w in zip(nodes, quadrature, strict=True))
     return weights, tuple(x - z[0] for x in nodes), node_weights
 
 

@@ -27,16 +27,12 @@ def normalise(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor
     return _normalise(advantages, valid, dims, magnitude)
 
 
-def normalise_by_env(
-    advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0
-) -> Tensor:
+def normalise_by_env(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
     """`normalise` within each column of [T, N], that is within each environment."""
     return _normalise(advantages, valid, (0,), magnitude)
 
 
-def spread_is_zero(
-    advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0
-) -> Tensor:
+def spread_is_zero(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
     """Whether `normalise` answers with zeros because nothing meaningful varies: a 0-dim bool tensor."""
     if advantages.numel() == 0:
         return torch.ones((), dtype=torch.bool, device=advantages.device)
@@ -44,18 +40,14 @@ def spread_is_zero(
     return _standardise(advantages, valid, dims, magnitude)[1].reshape(())
 
 
-def spread_is_zero_by_env(
-    advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0
-) -> Tensor:
+def spread_is_zero_by_env(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
     """`spread_is_zero` for each column of [T, N]: bool [N]."""
     if advantages.shape[0] == 0:
         return torch.ones(advantages.shape[1], dtype=torch.bool, device=advantages.device)
     return _standardise(advantages, valid, (0,), magnitude)[1].squeeze(0)
 
 
-def _normalise(
-    advantages: Tensor, valid: Tensor | None, dims: tuple[int, ...], magnitude: Tensor | float
-) -> Tensor:
+def _normalise(advantages: Tensor, valid: Tensor | None, dims: tuple[int, ...], magnitude: Tensor | float) -> Tensor:
     if advantages.numel() == 0:
         return advantages
     standardised, is_flat = _standardise(advantages, valid, dims, magnitude)

@@ -49,9 +49,7 @@ class EntropyDecay:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.floor <= self.start:
-            raise ValueError(
-                f"EntropyDecay needs 0 <= floor <= start, got floor={self.floor}, start={self.start}"
-            )
+            raise ValueError(f"EntropyDecay needs 0 <= floor <= start, got floor={self.floor}, start={self.start}")
         if self.decay_updates < 1:
             raise ValueError(f"decay_updates must be at least 1, got {self.decay_updates}")
         if self.plateau_window < 0 or self.plateau_window == 1:

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 
-def midpoints(
-    n: int, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
-) -> Tensor:
+def midpoints(n: int, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Tensor:
     """τ_i = (i + ½)/n for i = 0 … n − 1: the levels whose quantiles represent n equal shares of probability,
     [n].
 

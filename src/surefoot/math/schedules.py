@@ -77,9 +77,7 @@ def piecewise(points: Sequence[tuple[float, float]]) -> Schedule:
     return at
 
 
-def warmup(
-    inner: Schedule, start: float, *, updates: int | None = None, fraction: float | None = None
-) -> Schedule:
+def warmup(inner: Schedule, start: float, *, updates: int | None = None, fraction: float | None = None) -> Schedule:
     """A straight ramp from `start` to `inner` over the first `updates` or `fraction`, then `inner`.
 
     `inner` sees the same update index throughout: its progress does not begin anew after the ramp.

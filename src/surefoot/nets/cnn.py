@@ -18,7 +18,7 @@ class CNN(nn.Module):
     """uint8 images [B, H, W, C] or [B, C, H, W] -> [B, n_outputs].
 
     Kernels and strides are those of Mnih et al. 2015 (8/4, 4/2, 3/1; more layers repeat the last); images with a side
-    below 36 pixels, which those would consume, take 3/2, 3/2, 3/1. The channel axis is the smaller one of first and last.
+    below 36 pixels, which those would consume, take 3/2, 3/2, 3/1. The channel axis is the smaller of first and last.
     """
 
     def __init__(self, shape: tuple[int, ...], channels: Sequence[int], n_outputs: int, init: Initialiser) -> None:

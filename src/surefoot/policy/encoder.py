@@ -48,8 +48,9 @@ class Encoder(nn.Module):
     def __init__(self, layout: Layout, config: PolicyConfig, init: Initialiser) -> None:
         super().__init__()
         self._names = [leaf.name for leaf in layout.leaves]
-        self.leaves = nn.ModuleList([_leaf_encoder(leaf, config, init) for leaf in layout.leaves])
-        width = sum(int(encoder.n_outputs) for encoder in self.leaves)  # type: ignore[arg-type]  # ModuleList erases the type
+        encoders = [_leaf_encoder(leaf, config, init) for leaf in layout.leaves]
+        self.leaves = nn.ModuleList(encoders)
+        width = sum(encoder.n_outputs for encoder in encoders)
         self.trunk = MLP(width, config.hidden_sizes, config.activation, config.layer_norm, init)
         self.n_outputs = self.trunk.n_outputs
 

@@ -17,8 +17,8 @@ from surefoot.spaces import Array, Layout
 class Rollout:
     """T steps of N environments, as the policy saw them.
 
-    ``observation`` has T + 1 rows: the last is what the policy would act upon next. It is the true successor of the last
-    step unless that step ended an episode; true successors of truncated steps are in ``final``.
+    ``observation`` has T + 1 rows: the last is what the policy would act upon next. It is the true successor of the
+    last step unless that step ended an episode; true successors of truncated steps are in ``final``.
     """
 
     observation: dict[str, Tensor]
@@ -50,7 +50,9 @@ class Rollout:
             torch.zeros(lead),
             torch.zeros(*lead, n_parameters),
             torch.zeros(lead),
-            *(torch.zeros(lead, dtype=torch.bool) for _ in range(3)),
+            torch.zeros(lead, dtype=torch.bool),
+            torch.zeros(lead, dtype=torch.bool),
+            torch.zeros(lead, dtype=torch.bool),
         )
 
     @property

@@ -1,7 +1,7 @@
 """The exact state of an environment in mid-episode, as JSON, where the environment allows it (Y02).
 
-An env that offers ``state_dict()`` and ``load_state_dict(state)`` speaks for itself. Gymnasium's classic-control envs and
-its standard wrappers are known here. For anything else `capture` answers None, and a checkpoint is not exact.
+An env that offers ``state_dict()`` and ``load_state_dict(state)`` speaks for itself. Gymnasium's classic-control envs
+and its standard wrappers are known here. For anything else `capture` answers None, and a checkpoint is not exact.
 """
 
 from __future__ import annotations

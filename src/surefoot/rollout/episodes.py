@@ -48,7 +48,9 @@ class EpisodeTracker:
         if done.any():
             for i in np.flatnonzero(done):
                 env = int(i)
-                episode = Episode(env, float(self.total[i]), int(self.length[i]), float(self.cost[i]), successes.get(env))
+                episode = Episode(
+                    env, float(self.total[i]), int(self.length[i]), float(self.cost[i]), successes.get(env)
+                )
                 self.recent.append(episode)
                 self.finished += 1
             self.total[done] = self.length[done] = self.cost[done] = 0

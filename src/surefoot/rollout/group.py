@@ -116,4 +116,6 @@ class EnvGroup(Envs):
     def _check_alike(self) -> None:
         for i, env in enumerate(self.envs):
             if env.observation_space != self.observation_space or env.action_space != self.action_space:
-                raise EnvError(f"{self._name(i)} has other spaces than {self._name(0)}; all envs of a run must be alike")
+                raise EnvError(
+                    f"{self._name(i)} has other spaces than {self._name(0)}; all envs of a run must be alike"
+                )

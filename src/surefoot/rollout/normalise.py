@@ -62,7 +62,7 @@ class ObservationNormaliser:
 
     def state(self) -> dict[str, Tensor]:
         """Statistics by name."""
-        parts = {}
+        parts: dict[str, Tensor] = {}
         for name, moments in self.moments.items():
             parts |= {f"{name}.count": moments.count, f"{name}.mean": moments.mean, f"{name}.m2": moments.m2}
         return parts
@@ -91,8 +91,8 @@ class ObservationNormaliser:
 class RewardNormaliser:
     """Divides rewards by the running standard deviation of the discounted return; no mean is subtracted (A07).
 
-    A rollout's own rewards are counted before it is scaled, so that the first rollout is scaled as well as the rest; the
-    scale is one number per rollout.
+    A rollout's own rewards are counted before it is scaled, so that the first is scaled as well as the rest; the scale
+    is one number per rollout.
     """
 
     def __init__(self, n_envs: int, gamma: float, clip: float) -> None:

@@ -76,7 +76,9 @@ class VectorEnvs(Envs):
     def close(self) -> None:
         self.env.close()
 
-    def _final(self, done: Flags, current: Mapping[str, Array], info: Mapping[str, Any]) -> dict[int, Mapping[str, Array]]:
+    def _final(
+        self, done: Flags, current: Mapping[str, Array], info: Mapping[str, Any]
+    ) -> dict[int, Mapping[str, Array]]:
         rows = np.flatnonzero(done)
         if self.mode is not AutoresetMode.SAME_STEP:
             return {int(i): {name: array[i].copy() for name, array in current.items()} for i in rows}
@@ -85,8 +87,8 @@ class VectorEnvs(Envs):
         last = next((info[key] for key in FINAL_KEYS if key in info), None)
         if last is None:
             raise EnvError(
-                f'the vector env {self._name()} says autoreset_mode SAME_STEP, but an episode ended in step {self._steps} '
-                'without info["final_obs"]; the successor of a truncated step cannot be known'
+                f"the vector env {self._name()} says autoreset_mode SAME_STEP, but an episode ended in "
+                f'step {self._steps} without info["final_obs"]; the successor of a truncated step cannot be known'
             )
         return {int(i): self.layout.split(_row(last, int(i))) for i in rows}
 
@@ -96,7 +98,7 @@ class VectorEnvs(Envs):
         last = info.get("final_info")
         same = self.mode is AutoresetMode.SAME_STEP and last is not None
         return [
-            NO_INFO if not valid[i] else _info_row(last if same and done[i] else info, i)  # type: ignore[arg-type]  # same implies last
+            _info_row(last if same and done[i] else info, i, self.n_envs) if valid[i] else NO_INFO
             for i in range(self.n_envs)
         ]
 
@@ -115,7 +117,9 @@ class VectorEnvs(Envs):
         for i in range(self.n_envs):
             reason = mismatch(self.observation_space, _row(observation, i))
             if reason is not None:
-                raise EnvError(f"env {i} of the vector env {self._name()} in reset: {reason}; correct the env or its space")
+                raise EnvError(
+                    f"env {i} of the vector env {self._name()} in reset: {reason}; correct the env or its space"
+                )
         return parts
 
     def _name(self) -> str:
@@ -137,20 +141,24 @@ def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 def _row(batch: Any, i: int) -> Any:
     """Row i of a batched observation, or of an object array of single ones."""
     if isinstance(batch, Mapping):
-        return {key: _row(value, i) for key, value in batch.items() if not str(key).startswith("_")}
+        masks = {f"_{key}" for key in batch}
+        return {key: _row(value, i) for key, value in batch.items() if key not in masks}
     if isinstance(batch, tuple):
         return tuple(_row(value, i) for value in batch)
     return batch[i]
 
 
-def _info_row(info: Mapping[str, Any], i: int) -> Mapping[str, Any]:
+def _info_row(info: Any, i: int, n_envs: int) -> Mapping[str, Any]:
     """The info of env i out of a vector env's info, where ``_key`` tells who has ``key``."""
-    if not isinstance(info, Mapping):
+    if not isinstance(info, Mapping):  # an object array of single infos
         return info[i] or NO_INFO
     row: dict[str, Any] = {}
     for key, value in info.items():
         has = info.get(f"_{key}")
-        if key.startswith("_") or (has is not None and not has[i]):
+        if (key.startswith("_") and key[1:] in info) or (has is not None and not has[i]):
             continue
-        row[key] = _info_row(value, i) if isinstance(value, Mapping) else value[i]
+        if isinstance(value, Mapping):
+            row[key] = _info_row(value, i, n_envs)
+        else:
+            row[key] = value[i] if isinstance(value, np.ndarray | list | tuple) and len(value) == n_envs else value
     return row

@@ -79,9 +79,7 @@ def write_checkpoint(
     An older checkpoint at `directory` stays readable until the new one is. Any failure leaves it as it was.
     """
     target = Path(os.path.abspath(directory))
-    files = _encode(
-        snapshot, exact=exact, config_hash=config_hash, versions=versions, step=step, metric=metric
-    )
+    files = _encode(snapshot, exact=exact, config_hash=config_hash, versions=versions, step=step, metric=metric)
     put_directory(target, files, _read_back, operations)
     return target
 
@@ -123,9 +121,7 @@ def _read_back(directory: Path) -> None:
     try:
         read_checkpoint(directory)
     except (CorruptCheckpointError, NoCheckpointError) as error:
-        raise CheckpointError(
-            f"what was written does not read back, the disk may be failing: {error}"
-        ) from error
+        raise CheckpointError(f"what was written does not read back, the disk may be failing: {error}") from error
 
 
 def _steadily(target: Path, read: Callable[[Path], T]) -> T:

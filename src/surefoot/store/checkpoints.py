@@ -174,9 +174,7 @@ class CheckpointStore:
             names = os.listdir(self.root) if self.root.exists() else []
         found = {name for name in names if _STEP.fullmatch(name)}
         found |= {
-            match[1]
-            for name in names
-            if (match := _PREVIOUS.fullmatch(name)) and is_real_directory(self.root / name)
+            match[1] for name in names if (match := _PREVIOUS.fullmatch(name)) and is_real_directory(self.root / name)
         }
         return [(int(name), self.root / name) for name in found]
 

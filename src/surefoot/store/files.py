@@ -168,9 +168,7 @@ def remove_directory_of(directory: Path, names: Collection[str], operations: Ope
 def foreign_entries(directory: Path, names: Collection[str]) -> list[str]:
     """Entries of a directory that are not regular files (or links) of these names."""
     return sorted(
-        entry
-        for entry in _list(directory)
-        if entry not in names or stat.S_ISDIR(os.lstat(directory / entry).st_mode)
+        entry for entry in _list(directory) if entry not in names or stat.S_ISDIR(os.lstat(directory / entry).st_mode)
     )
 
 

@@ -95,9 +95,7 @@ def _encode(value: JSON, place: str, depth: int) -> JSON:
     if type(value) is list:
         return [_encode(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
     if type(value) is dict:
-        return {
-            _encode_key(key, place): _encode(item, f"{place}.{key}", depth + 1) for key, item in value.items()
-        }
+        return {_encode_key(key, place): _encode(item, f"{place}.{key}", depth + 1) for key, item in value.items()}
     raise InvalidJson(f"{place} is a {type(value).__name__}, which JSON cannot hold exactly")
 
 

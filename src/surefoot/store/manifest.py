@@ -75,13 +75,9 @@ def seal(manifest: Manifest) -> bytes:
         "step": manifest.step,
         "metric": manifest.metric,
         "versions": dict(manifest.versions),
-        "files": {
-            name: {"size": record.size, "sha256": record.sha256} for name, record in manifest.files.items()
-        },
+        "files": {name: {"size": record.size, "sha256": record.sha256} for name, record in manifest.files.items()},
     }
-    manifest_of(
-        Envelope(manifest.format_version, manifest.files, _own_fields(body))
-    )  # refuse what would not read
+    manifest_of(Envelope(manifest.format_version, manifest.files, _own_fields(body)))  # refuse what would not read
     return seal_fields(body)
 
 

@@ -27,7 +27,5 @@ def kept_steps(
 
 def best_first(metrics: Mapping[int, float | None]) -> list[int]:
     """Measured steps from the best to the worst; of equals the later one first."""
-    measured = [
-        (metric, step) for step, metric in metrics.items() if metric is not None and not math.isnan(metric)
-    ]
+    measured = [(metric, step) for step, metric in metrics.items() if metric is not None and not math.isnan(metric)]
     return [step for _, step in sorted(measured, reverse=True)]

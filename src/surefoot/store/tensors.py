@@ -81,9 +81,7 @@ def read_header(file: BufferedReader, size: int) -> list[TensorEntry]:
         raise InvalidTensors(f"header: {error}") from error
     if not isinstance(header, dict):
         raise InvalidTensors("the header is not an object")
-    entries = sorted(
-        (_entry(name, record) for name, record in header.items()), key=lambda e: (e.begin, e.end)
-    )
+    entries = sorted((_entry(name, record) for name, record in header.items()), key=lambda e: (e.begin, e.end))
     position = 0
     for entry in entries:
         if entry.begin != position:
@@ -128,9 +126,7 @@ def _entry(name: str, record: object) -> TensorEntry:
     if not _are_counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise InvalidTensors(f"tensor {shown} has offsets that are not a range")
     if math.prod(shape) * dtype.itemsize != offsets[1] - offsets[0]:
-        raise InvalidTensors(
-            f"tensor {shown} has a shape that does not fill its {offsets[1] - offsets[0]} bytes"
-        )
+        raise InvalidTensors(f"tensor {shown} has a shape that does not fill its {offsets[1] - offsets[0]} bytes")
     if math.prod(max(size, 1) for size in shape) * dtype.itemsize >= 1 << 63:
         raise InvalidTensors(f"tensor {shown} has a shape beyond any memory")
     return TensorEntry(name, dtype, tuple(shape), offsets[0], offsets[1])

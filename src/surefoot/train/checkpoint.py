@@ -43,4 +43,6 @@ def from_snapshot(snapshot: Snapshot, manifest: Manifest) -> tuple[LearnerState,
         state = LearnerState(tensors, values["learner"], manifest.exact)
         return state, from_dict(values["config"]), values["extra"]
     except (KeyError, TypeError) as error:
-        raise CheckpointError(f"the checkpoint is readable but not one of a training run: {error!r} is missing") from None
+        raise CheckpointError(
+            f"the checkpoint is readable but not one of a training run: {error!r} is missing"
+        ) from None

@@ -125,7 +125,9 @@ class PPO:
         learner = self.learner
         seen = learner.observations(observation) if learner.observations is not None else observation
         with torch.inference_mode():
-            tensors = {name: torch.as_tensor(np.ascontiguousarray(a), device=learner.device) for name, a in seen.items()}
+            tensors = {
+                name: torch.as_tensor(np.ascontiguousarray(a), device=learner.device) for name, a in seen.items()
+            }
             mask = None if masks is None else torch.as_tensor(masks, device=learner.device)
             distribution = learner.family.bind(learner.policy.action_parameters(tensors), mask)
             action = distribution.mode() if deterministic else distribution.sample(self._sampler)
@@ -202,12 +204,11 @@ def _configure(env: EnvLike, settings: dict[str, Any]) -> Config:
     """Settings and what the env itself decides: its id and, for an instance, the number of envs."""
     settings = dict(settings)
     n_envs = own_n_envs(env)
-    if n_envs is not None:
-        if settings.setdefault("n_envs", n_envs) != n_envs:
-            raise ConfigError(
-                f"n_envs = {settings['n_envs']}, but the given {type(env).__name__} is {n_envs} env(s); "
-                "leave n_envs out, or give an id or a callable"
-            )
+    if n_envs is not None and settings.setdefault("n_envs", n_envs) != n_envs:
+        raise ConfigError(
+            f"n_envs = {settings['n_envs']}, but the given {type(env).__name__} is {n_envs} env(s); "
+            "leave n_envs out, or give an id or a callable"
+        )
     if isinstance(env, str):
         settings["env"] = env
     elif isinstance(env, gymnasium.Env | VectorEnv) and env.spec is not None:

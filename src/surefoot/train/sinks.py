@@ -53,14 +53,14 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         purge = None if resume_at is None else resume_at + 1
-        self._writer = SummaryWriter(str(directory), purge_step=purge)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(directory), purge_step=purge)
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         for key, value in metrics.items():
-            self._writer.add_scalar(key, value, step)  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(key, value, step)
 
     def close(self) -> None:
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()
 
 
 class WandB:
