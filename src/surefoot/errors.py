@@ -27,6 +27,10 @@ class EnvError(SurefootError):
     """An environment raised, or broke its contract."""
 
 
+class EnvRaisedError(EnvError):
+    """An environment itself raised, in step or reset; one made anew may do better."""
+
+
 class NonFiniteError(SurefootError):
     """NaN or Inf where a finite number must stand."""
 

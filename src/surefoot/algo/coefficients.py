@@ -17,13 +17,14 @@ PLATEAU_WINDOW = 20
 
 
 class Coefficients(NamedTuple):
-    """In force during one update."""
+    """In force during one update: numbers, or 0-dim tensors inside a compiled step."""
 
-    learning_rate: float
-    clip_range: float
-    clip_range_vf: float | None
-    ent_coef: float
-    vf_coef: float
+    learning_rate: Any
+    clip_range: Any
+    clip_range_vf: Any
+    """None if value clipping is off."""
+    ent_coef: Any
+    vf_coef: Any
 
 
 class CoefficientPlan:

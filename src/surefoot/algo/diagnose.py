@@ -7,27 +7,16 @@ import torch
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.objective import loss_terms
-from surefoot.config import PPOConfig
-from surefoot.dists.interface import Family
-from surefoot.optim.flat import FlatParameters
-from surefoot.policy.policy import Policy
+from surefoot.algo.step import EagerStep
 
 
-def name_source(
-    batch: Batch,
-    coefficients: Coefficients,
-    policy: Policy,
-    family: Family,
-    flat: FlatParameters,
-    config: PPOConfig,
-    n_envs: int,
-    first_step: int,
-) -> str:
+def name_source(batch: Batch, coefficients: Coefficients, step: EagerStep, n_envs: int, first_step: int) -> str:
     """The first quantity, in the order of computation, that is not finite: what, in which env, at which step."""
     counts = batch.weight > 0
+    policy = step.policy
     with torch.no_grad():
         parameters, prediction = policy(batch.observation)
-        terms = loss_terms(family.bind(parameters), prediction, batch, coefficients, policy.critic, config)
+        terms = loss_terms(step.family.bind(parameters), prediction, batch, coefficients, policy.critic, step.config)
     suspects = {
         "old log-probability": batch.log_prob,
         "advantage": batch.advantages,
@@ -43,10 +32,11 @@ def name_source(
         bad = counts & ~torch.isfinite(x)
         if bool(bad.any()):
             i = int(torch.nonzero(bad)[0])
-            step, env = divmod(int(batch.row[i]), n_envs)
+            t, env = divmod(int(batch.row[i]), n_envs)
             share = f" ({int(bad.sum())} rows of the minibatch)" if int(bad.sum()) > 1 else ""
-            return f"{what} is {float(x[i])} in env {env} at step {first_step + step}{share}"
-    for slot in flat.slots:
-        if not bool(torch.isfinite(flat.gradient[slot.where]).all()):
+            return f"{what} is {float(x[i])} in env {env} at step {first_step + t}{share}"
+    step.gradient(batch, coefficients)
+    for slot in step.flat.slots:
+        if not bool(torch.isfinite(step.flat.gradient[slot.where]).all()):
             return f"gradient of {slot.name} is not finite"
     return "the norm of the gradient overflows"

@@ -14,8 +14,10 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.algo.coefficients import CoefficientPlan
+from surefoot.algo.compiling import decide
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
+from surefoot.algo.step import CompiledStep, EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
 from surefoot.dists.interface import Family
@@ -84,11 +86,27 @@ class Learner:
         self.collector = Collector(
             envs, self.policy, self.family, self.observations, ppo.n_steps, act_generator, self.device
         )
-        self.updater = Updater(self.policy, self.family, self.flat, self.optimiser, config, shuffle)
+        step = EagerStep(self.policy, self.family, self.flat, self.optimiser, ppo)
+        self.updater = Updater(step, config, shuffle)
         self.plan = CoefficientPlan(ppo)
         self._generators = {"act": act_generator, "shuffle": shuffle}
         self.timesteps = 0
         self.updates = 0
+
+    def prepare(self, total_updates: int) -> None:
+        """Before training: compile the gradient step if that pays over ``total_updates``."""
+        per_epoch = -(-self.config.rollout_rows // self.config.batch_size)
+        steps = total_updates * self.config.ppo.n_epochs * per_epoch
+        if not self.compiled and decide(self.config.compile, self.device, steps):
+            self._compile()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether gradient steps are compiled."""
+        return isinstance(self.updater.step, CompiledStep)
+
+    def _compile(self) -> None:
+        self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
 
     def collect(self) -> Rollout:
         """Step the environments; the rollout is valid until the next call."""
@@ -119,7 +137,7 @@ class Learner:
     def state(self) -> LearnerState:
         """A copy of everything that the next iteration depends on."""
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
-        tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.state().items()}
+        tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.save().items()}
         tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
         if self.observations is not None:
             tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
@@ -132,6 +150,7 @@ class Learner:
             "updates": self.updates,
             "plan": self.plan.state(),
             "bad_streak": self.updater.bad_streak,
+            "compiled": self.compiled,
             "collector": collector,
         }
         exact = not collector["started"] or collector["envs"] is not None
@@ -140,7 +159,7 @@ class Learner:
     def load_state(self, state: LearnerState) -> None:
         """Restore; a missing or misshapen tensor is an error, never ignored (Y05)."""
         _load_parameters(self.flat, _section(state.tensors, "policy"))
-        self.optimiser.load_state(_section(state.tensors, "optimiser"))
+        self.optimiser.load(_section(state.tensors, "optimiser"))
         for name, saved in _section(state.tensors, "generator").items():
             self._generators[name].set_state(saved.to(torch.uint8))
         if self.observations is not None:
@@ -151,6 +170,8 @@ class Learner:
         self.updates = int(state.values["updates"])
         self.updater.bad_streak = int(state.values["bad_streak"])
         self.plan.load_state(state.values["plan"])
+        if state.values["compiled"] and decide(True, self.device, 0):
+            self._compile()
         fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
         self.collector.load_state(_section(state.tensors, "pending"), state.values["collector"], fresh_seed)
 

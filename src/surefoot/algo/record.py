@@ -148,6 +148,12 @@ class Tally:
         self._statistics.append(statistics)
         self._squared_norms.append(squared_norms)
 
+    def stop(self, statistics: Tensor, squared_norms: Tensor, epoch: int, minibatch: int) -> None:
+        """A minibatch whose KL exceeded the limit; its gradient was not applied."""
+        self.add(statistics, squared_norms)
+        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
+        self.kl_stop = KLStop(epoch, minibatch, named["kl"] / named["weight"])
+
     def skip(self, statistics: Tensor, source: str) -> None:
         """A minibatch whose gradient was not finite."""
         self.non_finite.append(source)

@@ -19,8 +19,6 @@ class Bandit(ToyEnv[Array, np.int64]):
     The optimum is n_pulls × the best probability, random n_pulls × their mean.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
-
     def __init__(self, win_probabilities: Sequence[float] = (0.2, 0.8), n_pulls: int = 1) -> None:
         self._win_probabilities = list(win_probabilities)
         self._n_pulls = n_pulls

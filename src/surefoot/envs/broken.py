@@ -20,8 +20,6 @@ class Broken(gymnasium.Env[Array, np.int64]):
     Box(−1, 1, (2,), float32); "raise" raises RuntimeError.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
-
     def __init__(self, fault: Fault, at_step: int = 3, episode_length: int = 16) -> None:
         if fault not in get_args(Fault):
             raise ValueError(f"fault={fault!r} is unknown; choose one of {', '.join(get_args(Fault))}")
@@ -37,7 +35,7 @@ class Broken(gymnasium.Env[Array, np.int64]):
         self._steps = 0
         return self._observe(), {}
 
-    def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:  # noqa: ARG002  # gymnasium's
+    def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:  # gymnasium's
         self._steps += 1
         terminated = self._steps >= self._episode_length
         return self._observe(), self._reward(), terminated, False, {}

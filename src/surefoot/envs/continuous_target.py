@@ -19,8 +19,6 @@ class ContinuousTarget(ToyEnv[Array, Array]):
     earns −(1/3 + 1/3) per step, the two variances; always answering 0 earns −1/3, a score of 0.5.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
-
     def __init__(self, n_dims: int = 1, episode_length: int = 32) -> None:
         self._n_dims = n_dims
         self._episode_length = episode_length

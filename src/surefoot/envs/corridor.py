@@ -38,7 +38,6 @@ class Corridor(ToyEnv[Array, np.int64]):
     discounted returns without the limit: evaluate with `time_limit=400`, where the rest is under 1e-7.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
     discount = 0.95
 
     def __init__(self, n_cells: int = 4, time_limit: int = 4) -> None:

@@ -10,16 +10,12 @@ from gymnasium import spaces
 
 from surefoot.envs.toy import ToyEnv
 
-Array = np.ndarray[Any, Any]
-
 
 class _Say(ToyEnv[Any, Any]):
     """Each step draws K symbols, the k-th uniform on `sizes[k]` values; the reward is the share said right.
 
     Episodes are cut (truncated) after `episode_length` steps. The optimum is 1 per step, random mean(1/size).
     """
-
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
 
     def __init__(
         self,

@@ -20,8 +20,6 @@ class LastActionPays(ToyEnv[Array, np.int64]):
     its action. The optimum is 1, random is 1/n_actions.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
-
     def __init__(self, n_actions: int = 3, episode_length: int = 4) -> None:
         self._n_actions = n_actions
         self._episode_length = episode_length

@@ -14,6 +14,7 @@ from surefoot.math.surrogate import LOG_RATIO_BOUND
 
 _SERIES_RADIUS = 0.1
 _SERIES = tuple(1.0 / f for f in (362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0))
+_SINGLE_PRECISION_TERMS = 5
 
 
 def k1(log_ratio: Tensor) -> Tensor:
@@ -99,8 +100,9 @@ def _exp_minus_line(d: Tensor) -> Tensor:
 
 
 def _series(d: Tensor) -> Tensor:
-    """exp(d) − 1 − d = d²·(1/2! + d/3! + d²/4! + …), to float64 accuracy for |d| ≤ 0.1."""
-    total = torch.full_like(d, _SERIES[0])
-    for coefficient in _SERIES[1:]:
+    """exp(d) − 1 − d = d²·(1/2! + d/3! + d²/4! + …), to the accuracy of the dtype for |d| ≤ 0.1."""
+    terms = _SERIES if d.dtype == torch.float64 else _SERIES[-_SINGLE_PRECISION_TERMS:]
+    total = d * terms[0] + terms[1]
+    for coefficient in terms[2:]:
         total = total * d + coefficient
     return d * d * total

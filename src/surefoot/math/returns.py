@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def gae(  # noqa: PLR0917 - the order is the public signature
+def gae(
     rewards: Tensor,
     values: Tensor,
     successor_values: Tensor,

@@ -64,22 +64,19 @@ def log_ratio_statistics(log_ratio: Tensor, weight: Tensor | None = None) -> Log
     weights = torch.ones_like(d) if weight is None else weight.detach().to(d.dtype)
     is_sample = weights > 0
     is_finite = is_sample & torch.isfinite(d)
-    no_sample = torch.full((), torch.nan, dtype=d.dtype, device=d.device)
-
-    def weighted_mean(entries: Tensor, among: Tensor) -> Tensor:
-        total = torch.where(among, weights, 0.0).sum()
-        mean = torch.where(among, weights * entries, 0.0).sum() / torch.where(total > 0, total, 1.0)
-        return torch.where(total > 0, mean, no_sample)
-
-    mean = weighted_mean(d, is_finite)
-    magnitude = torch.where(is_finite, d.abs(), 0.0)
-    largest = magnitude.amax() if d.numel() else no_sample
+    finite, finite_weights = torch.where(is_finite, d, 0.0), torch.where(is_finite, weights, 0.0)
+    # Without samples the totals are 0 and the quotients 0/0 = NaN, as they should be.
+    total, finite_total = weights.sum(), finite_weights.sum()
+    mean = (finite_weights * finite).sum() / finite_total
+    variance = (finite_weights * (finite - mean) ** 2).sum() / finite_total
+    size = d.abs()
+    largest = finite.abs().amax() if d.numel() else finite_total
     return LogRatioStats(
         mean=mean,
-        std=weighted_mean((d - mean) ** 2, is_finite).sqrt(),
-        max_abs=torch.where(is_finite.any(), largest, no_sample),
-        bounded_fraction=weighted_mean((d.abs() > LOG_RATIO_BOUND).to(d.dtype), is_sample),
-        extreme_fraction=weighted_mean((d.abs() > LOG_RATIO_EXTREME).to(d.dtype), is_sample),
+        std=variance.sqrt(),
+        max_abs=torch.where(finite_total > 0, largest, torch.nan),
+        bounded_fraction=(weights * (size > LOG_RATIO_BOUND)).sum() / total,
+        extreme_fraction=(weights * (size > LOG_RATIO_EXTREME)).sum() / total,
         nan_count=(is_sample & torch.isnan(d)).sum(),
         inf_count=(is_sample & torch.isinf(d)).sum(),
     )

@@ -105,7 +105,7 @@ def clip_atoms(
     `mean_and_variance` are those of `clip_quantiles`, with mean and standard deviation under the
     probabilities. `per_quantile` clips atom k to Q_old(u_k) ± c, where u_k = F_k − p_k/2 is the middle of the
     levels that atom k covers and Q_old the old quantile function; a prediction equal to the old one does not
-    move.
+    move. Mass moved beyond the ends of the grid lands on the end atoms: the grid must leave room.
     """
     grid = atoms.expand_as(probs)
     if mode == "none":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,17 @@ class AdamSettings:
     """AdamW: decay the parameters directly, not through the gradient."""
 
 
+class AdamState(NamedTuple):
+    """Running mean and square of the gradient [P], and the number of steps made (0-dim, int64).
+
+    An integer, because a compiled function takes a 0-dim float64 tensor for a constant and would not count.
+    """
+
+    mean: Tensor
+    square: Tensor
+    steps: Tensor
+
+
 class Adam:
     """Kingma & Ba 2015 (arxiv.org/abs/1412.6980); decoupled decay by Loshchilov & Hutter 2019 (1711.05101).
 
@@ -31,33 +43,39 @@ class Adam:
     """
 
     def __init__(self, values: Tensor, settings: AdamSettings, decays: Tensor) -> None:
-        self.settings = settings
-        self.mean = torch.zeros_like(values)
-        self.square = torch.zeros_like(values)
-        self.steps = 0
-        self._values, self._decays = values, decays
+        self.settings, self.decays = settings, decays
+        self.state = AdamState(
+            torch.zeros_like(values),
+            torch.zeros_like(values),
+            torch.zeros((), dtype=torch.int64, device=values.device),
+        )
 
-    def step(self, gradient: Tensor, learning_rate: float) -> None:
-        """Move the parameters in place."""
-        settings = self.settings
+    def step(self, values: Tensor, gradient: Tensor, learning_rate: Tensor | float, allowed: Tensor) -> None:
+        """Move ``values`` in place where ``allowed`` (0-dim bool), else leave everything as it is, bit for bit.
+
+        No number is read back by the host, so that the step can be compiled and does not wait on an accelerator.
+        """
+        settings, (mean, square, steps) = self.settings, self.state
         first, second = settings.betas
-        self.steps += 1
+        gradient = torch.where(allowed, gradient, 0.0)
+        steps.add_(allowed)
+        rate = torch.where(allowed, learning_rate, 0.0)
         if settings.weight_decay and settings.decoupled:
-            self._values.addcmul_(self._values, self._decays, value=-learning_rate * settings.weight_decay)
+            values.sub_(values * self.decays * (rate * settings.weight_decay))
         elif settings.weight_decay:
-            gradient = torch.addcmul(gradient, self._values, self._decays, value=settings.weight_decay)
-        self.mean.lerp_(gradient, 1 - first)
-        self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        root = (1 - second**self.steps) ** 0.5
-        denominator = self.square.sqrt().div_(root).add_(settings.eps)
-        self._values.addcdiv_(self.mean, denominator, value=-learning_rate / (1 - first**self.steps))
+            gradient = gradient + values * self.decays * torch.where(allowed, settings.weight_decay, 0.0)
+        mean.lerp_(gradient, torch.where(allowed, 1 - first, 0.0))
+        square.lerp_(gradient * gradient, torch.where(allowed, 1 - second, 0.0))
+        taken = steps.clamp(min=1).to(torch.float64)
+        root = torch.sqrt(1 - torch.pow(second, taken))
+        scale = rate / (1 - torch.pow(first, taken))
+        values.sub_(mean / (square.sqrt() / root + settings.eps) * scale)
 
-    def state(self) -> dict[str, Tensor]:
-        """Moments and step count."""
-        return {"mean": self.mean, "square": self.square, "steps": torch.tensor(self.steps)}
+    def save(self) -> dict[str, Tensor]:
+        """Moments and step count by name."""
+        return self.state._asdict()
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
+    def load(self, saved: Mapping[str, Tensor]) -> None:
         """Restore moments and step count."""
-        self.mean.copy_(state["mean"])
-        self.square.copy_(state["square"])
-        self.steps = int(state["steps"])
+        for name, tensor in self.state._asdict().items():
+            tensor.copy_(saved[name])

@@ -51,10 +51,15 @@ class FlatParameters:
         """Each parameter by name, as a view."""
         return {slot.name: self.values[slot.where].view(slot.shape) for slot in self.slots}
 
-    def squared_norms(self) -> Tensor:
-        """Squared gradient norm of each part [number of parts], in the order of ``slices``."""
-        pieces = [self.gradient[where] for where in self.slices.values()]
+    def squared_norms(self, vector: Tensor) -> Tensor:
+        """Squared norm of each part of a vector [P], in the order of ``slices``."""
+        pieces = [vector[where] for where in self.slices.values()]
         return torch.stack([torch.dot(piece, piece) for piece in pieces])
+
+    def names_in(self, module: nn.Module) -> list[str]:
+        """What ``module``, which holds the parts, calls the parameter of each slot."""
+        called = {parameter.data_ptr(): name for name, parameter in module.named_parameters()}
+        return [called[self.values[slot.where].data_ptr()] for slot in self.slots]
 
     def mask(self, parts: frozenset[str]) -> Tensor:
         """1 where a parameter belongs to one of the parts, else 0; [P]."""

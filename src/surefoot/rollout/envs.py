@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from surefoot.spaces import Array, Layout
 
 Flags = NDArray[np.bool_]
+NOTHING_DROPPED: Flags = np.zeros((), np.bool_)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Step:
     """True successor of each finished row, by env index."""
     infos: list[Mapping[str, Any]]
     """The info of each env's transition; empty in invalid rows."""
+    dropped: Flags = field(default_factory=lambda: NOTHING_DROPPED)
+    """[N], or one False for all; True where the env's open episode was lost and a new one began: the row is invalid,
+    and what the env gave since the start of the lost episode is no data."""
 
 
 class Envs(ABC):

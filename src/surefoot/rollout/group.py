@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from surefoot.errors import EnvError
+from surefoot.errors import EnvError, EnvRaisedError
 from surefoot.rollout.env_state import capture, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
 from surefoot.spaces import Array, Layout, mismatch
@@ -20,7 +20,7 @@ NO_INFO: Mapping[str, Any] = {}
 class EnvGroup(Envs):
     """A list of environments. A finished one is reset at once, so that every row is a transition."""
 
-    def __init__(self, envs: Sequence[Env], first_index: int = 0) -> None:
+    def __init__(self, envs: Sequence[Env], first_index: int = 0, storage: Mapping[str, Array] | None = None) -> None:
         self.envs = list(envs)
         self.n_envs = len(self.envs)
         self.observation_space = self.envs[0].observation_space
@@ -28,7 +28,7 @@ class EnvGroup(Envs):
         self.layout = Layout.of(self.observation_space)
         self._first_index = first_index
         self._steps = [0] * self.n_envs
-        self._observation = self.layout.empty(self.n_envs)
+        self._observation = self.layout.empty(self.n_envs) if storage is None else storage
         self._check_alike()
 
     def reset(self, seed: int) -> Mapping[str, Array]:
@@ -45,7 +45,7 @@ class EnvGroup(Envs):
         try:
             observation, _ = self.envs[i].reset(seed=seed)
         except Exception as error:
-            raise EnvError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
+            raise EnvRaisedError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
         if self._steps[i] == 0:
             reason = mismatch(self.observation_space, observation)
             if reason is not None:
@@ -59,23 +59,33 @@ class EnvGroup(Envs):
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         final: dict[int, Mapping[str, Array]] = {}
         infos: list[Mapping[str, Any]] = []
-        for i, env in enumerate(self.envs):
-            try:
-                observation, reward[i], ended, cut, info = env.step(actions[i])
-            except Exception as error:
-                raise EnvError(
-                    f"{self._name(i)} raised in step {self._steps[i]} (action {actions[i]!r}): "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-            self._steps[i] += 1
-            terminated[i], truncated[i] = ended, cut
+        for i in range(n):
+            reward[i], terminated[i], truncated[i], info = self.step_one(i, actions[i])
             infos.append(info)
-            self._write(i, observation)
-            if ended or cut:
+            if terminated[i] or truncated[i]:
                 final[i] = {name: array[i].copy() for name, array in self._observation.items()}
                 self.reset_one(i)
         all_rows = np.ones(n, np.bool_)
-        return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos)
+        return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos, ~all_rows)
+
+    def step_one(self, i: int, action: Any) -> tuple[float, bool, bool, Mapping[str, Any]]:
+        """Reward, terminated, truncated and info of a step in env i; its observation is written, no reset follows."""
+        try:
+            observation, reward, terminated, truncated, info = self.envs[i].step(action)
+            given = float(reward), bool(terminated), bool(truncated), info
+        except Exception as error:
+            raise EnvRaisedError(
+                f"{self._name(i)} raised in step {self._steps[i]} (action {action!r}): {type(error).__name__}: {error}"
+            ) from error
+        self._steps[i] += 1
+        self._write(i, observation)
+        return given
+
+    def replace(self, i: int, env: Env) -> None:
+        """Put another env in the place of env i; it wants a reset."""
+        self.envs[i] = env
+        self._steps[i] = 0
+        self._check_alike()
 
     def state(self) -> list[Any] | None:
         states = [capture(env) for env in self.envs]

@@ -59,7 +59,8 @@ class VectorEnvs(Envs):
             self._resetting = done.copy()
         rewards = np.where(valid, np.asarray(reward, np.float64), 0.0)
         infos = self._infos(info, valid, done)
-        return Step(current, rewards, terminated, truncated, valid, ~self._resetting, final, infos)
+        dropped = np.zeros(self.n_envs, np.bool_)
+        return Step(current, rewards, terminated, truncated, valid, ~self._resetting, final, infos, dropped)
 
     def state(self) -> list[Any] | None:
         if not isinstance(self.env, Resumable):

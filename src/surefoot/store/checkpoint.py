@@ -37,7 +37,7 @@ from surefoot.store.manifest import (
     seal,
     unseal,
 )
-from surefoot.store.migrations import FORMAT_VERSION, Contents, MissingMigration, migrate
+from surefoot.store.migrations import FORMAT_VERSION, CannotMigrate, Contents, migrate
 from surefoot.store.swap import locate, put_directory
 
 TENSORS_FILE = "tensors.safetensors"
@@ -150,20 +150,12 @@ def _naming_faults(directory: Path, read: Callable[[Path], T]) -> T:
     """Turn what can be wrong with a directory into an error that names it."""
     try:
         return read(directory)
-    except (
-        _Invalid,
-        tensors.InvalidTensors,
-        jsontext.InvalidJson,
-        InvalidManifest,
-        MissingMigration,
-    ) as error:
+    except (_Invalid, tensors.InvalidTensors, jsontext.InvalidJson, InvalidManifest, CannotMigrate) as error:
         raise CorruptCheckpointError(directory, str(error)) from error
     except MemoryError as error:
         raise CorruptCheckpointError(directory, "it needs more memory than there is") from error
     except FileNotFoundError as error:
-        if not directory.exists():
-            raise NoCheckpointError(directory) from error
-        raise CorruptCheckpointError(directory, "a file is missing") from error
+        raise NoCheckpointError(directory) from error
     except OSError as error:
         if error.errno not in _DAMAGE:
             raise StorageError("read", directory, error) from error
@@ -171,14 +163,13 @@ def _naming_faults(directory: Path, read: Callable[[Path], T]) -> T:
 
 
 def _read(directory: Path) -> tuple[Snapshot, Manifest]:
-    with _opened(directory) as files:
-        envelope = _read_envelope(directory, files)
+    with _opened(directory) as (envelope, files):
         for name, record in envelope.files.items():
             if _digest(files[name]) != record.sha256:
                 raise _Invalid(f"{name} does not match its digest")
         entries = tensors.read_header(files[TENSORS_FILE], envelope.files[TENSORS_FILE].size)
         arrays = tensors.read_arrays(files[TENSORS_FILE], entries)
-        values = jsontext.loads(files[STATE_FILE].read(jsontext.MAX_BYTES + 1))
+        values = jsontext.loads(files[STATE_FILE].read(min(envelope.files[STATE_FILE].size, jsontext.MAX_BYTES + 1)))
     if not isinstance(values, dict):
         raise _Invalid(f"{STATE_FILE} is not an object")
     contents = migrate(Contents(envelope.fields, arrays, values), envelope.format_version)
@@ -187,51 +178,47 @@ def _read(directory: Path) -> tuple[Snapshot, Manifest]:
 
 
 def _read_manifest(directory: Path) -> Manifest:
-    with _opened(directory) as files:
-        envelope = _read_envelope(directory, files)
+    with _opened(directory) as (envelope, _):
+        pass
     contents = migrate(Contents(envelope.fields, {}, {}), envelope.format_version)
     return manifest_of(Envelope(envelope.format_version, envelope.files, contents.fields))
 
 
-def _read_envelope(directory: Path, files: Mapping[str, BufferedReader]) -> Envelope:
-    """The envelope of the manifest, after its version and the sizes of the other files were checked."""
-    envelope = unseal(files[MANIFEST_FILE].read(MAX_MANIFEST_BYTES + 1))
-    if envelope.format_version > FORMAT_VERSION:
-        raise NewerFormatError(directory, envelope.format_version, FORMAT_VERSION)
-    if set(envelope.files) != _CONTENT_FILES:
-        raise _Invalid(f"the manifest names other files than {' and '.join(sorted(_CONTENT_FILES))}")
-    for name, record in envelope.files.items():
-        size = os.fstat(files[name].fileno()).st_size
-        if size != record.size:
-            raise _Invalid(f"{name} has {size} bytes, the manifest says {record.size}")
-    return envelope
-
-
 @contextmanager
-def _opened(directory: Path) -> Iterator[dict[str, BufferedReader]]:
-    """Open the three files of one directory, all of them before the first is read, and nothing else."""
+def _opened(directory: Path) -> Iterator[tuple[Envelope, dict[str, BufferedReader]]]:
+    """The envelope of the manifest and the open files of a checkpoint, their sizes checked.
+
+    The version comes first: a newer format may hold other files. Everything is opened before it is used, relative
+    to one directory, so that what another process replaces meanwhile does not mix with it.
+    """
     with ExitStack() as stack:
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         stack.callback(os.close, folder)
+        envelope = unseal(stack.enter_context(_open(MANIFEST_FILE, folder)).read(MAX_MANIFEST_BYTES + 1))
+        if envelope.format_version > FORMAT_VERSION:
+            raise NewerFormatError(directory, envelope.format_version, FORMAT_VERSION)
+        if set(envelope.files) != _CONTENT_FILES:
+            raise _Invalid(f"the manifest names other files than {' and '.join(sorted(_CONTENT_FILES))}")
+        files = {name: stack.enter_context(_open(name, folder)) for name in sorted(_CONTENT_FILES)}
         with os.scandir(folder) as entries:
-            found = {entry.name for entry in islice(entries, len(FILE_NAMES) + 1)}
-        if found != set(FILE_NAMES):
-            raise _Invalid(_difference(found))
-        files = {}
-        for name in FILE_NAMES:
-            if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                raise _Invalid(f"{name} is not a regular file")
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-            files[name] = stack.enter_context(os.fdopen(descriptor, "rb"))
-        yield files
+            extra = {entry.name for entry in islice(entries, len(FILE_NAMES) + 1)} - set(FILE_NAMES)
+        if extra:
+            raise _Invalid(f"{min(extra)!r} does not belong to a checkpoint")
+        for name, record in envelope.files.items():
+            size = os.fstat(files[name].fileno()).st_size
+            if size != record.size:
+                raise _Invalid(f"{name} has {size} bytes, the manifest says {record.size}")
+        yield envelope, files
 
 
-def _difference(found: set[str]) -> str:
-    missing = sorted(set(FILE_NAMES) - found)
-    extra = sorted(found - set(FILE_NAMES))
-    if missing:
-        return f"{missing[0]} is missing"
-    return f"{extra[0][:80]!r} does not belong to a checkpoint"
+def _open(name: str, folder: int) -> BufferedReader:
+    """Open a regular file of a directory: no link out of it, nothing that blocks."""
+    try:
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise _Invalid(f"{name} is not a regular file")
+        return os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb")
+    except FileNotFoundError as error:
+        raise _Invalid(f"{name} is missing") from error
 
 
 def _digest(file: BufferedReader) -> str:

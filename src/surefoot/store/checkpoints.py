@@ -134,7 +134,7 @@ class CheckpointStore:
             found = _first_readable(entries, refused)
             if found is not None:
                 return found
-            if all(path.exists() for _, path in entries):
+            if all(os.path.lexists(path) for _, path in entries):
                 break
         raise NoCheckpointError(self.root, refused)
 
@@ -201,5 +201,5 @@ def _check_step(path: Path, step: int, manifest: Manifest) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
+    if os.path.islink(path):
         raise CorruptCheckpointError(path, "it is a symbolic link")

@@ -166,10 +166,9 @@ def remove_directory_of(directory: Path, names: Collection[str], operations: Ope
 
 
 def foreign_entries(directory: Path, names: Collection[str]) -> list[str]:
-    """Entries of a directory that are not regular files (or links) of these names."""
-    return sorted(
-        entry for entry in _list(directory) if entry not in names or stat.S_ISDIR(os.lstat(directory / entry).st_mode)
-    )
+    """Entries of a directory that are not files (or links) of these names."""
+    with naming("list", directory), os.scandir(directory) as entries:
+        return sorted(e.name for e in entries if e.name not in names or e.is_dir(follow_symlinks=False))
 
 
 def discard_directory(directory: Path, names: Collection[str], operations: Operations) -> None:

@@ -28,14 +28,17 @@ Migration = Callable[[Contents], Contents]
 MIGRATIONS: dict[int, Migration] = {}
 
 
-class MissingMigration(ValueError):
-    """No function leads from this format to the next."""
+class CannotMigrate(ValueError):
+    """Contents of an old format that cannot be brought to the current one."""
 
 
 def migrate(contents: Contents, version: int) -> Contents:
     """Bring contents of format `version` to FORMAT_VERSION."""
     for step in range(version, FORMAT_VERSION):
         if step not in MIGRATIONS:
-            raise MissingMigration(f"format {step} is older than any that this version reads")
-        contents = MIGRATIONS[step](contents)
+            raise CannotMigrate(f"format {step} is older than any that this version reads")
+        try:
+            contents = MIGRATIONS[step](contents)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise CannotMigrate(f"it cannot be brought from format {step} to {step + 1}: {error!r}") from error
     return contents

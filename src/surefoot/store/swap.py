@@ -6,6 +6,7 @@ new one takes its name. A reader that finds no `<name>` between the two reads th
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
@@ -37,7 +38,7 @@ def previous_of(target: Path) -> Path:
 def locate(target: Path) -> Path:
     """The directory that holds `target` now: itself, or the previous one in a replacement cut half-way."""
     previous = previous_of(target)
-    return previous if not target.exists() and is_real_directory(previous) else target
+    return previous if not os.path.exists(target) and is_real_directory(previous) else target
 
 
 def put_directory(

@@ -21,6 +21,8 @@ def train(agent: PPO, target: int, callback: CallbackList, display: Display, run
     learner = agent.learner
     clock = Clock(learner.timesteps)
     due = Every(run.config.run.checkpoint_every or 10**18) if run is not None else None
+    rows = learner.config.rollout_rows
+    learner.prepare(learner.updates + math.ceil((target - learner.timesteps) / rows))
     callback.on_start(agent)
     with Signals() if run is not None else _NoSignals() as signals:
         if run is not None and due is not None:

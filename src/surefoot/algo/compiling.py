@@ -1,0 +1,33 @@
+"""Whether the gradient step is worth compiling."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from typing import Literal
+
+import torch
+
+from surefoot.errors import SurefootWarning
+
+PAYING_STEPS = 100_000
+"""Gradient steps from which ``compile = "auto"`` compiles. Compiling takes some 20 to 40 s and saves about a millisecond
+a step; benchmarks/results/throughput.md has the figures."""
+
+
+def decide(setting: bool | Literal["auto"], device: torch.device, gradient_steps: int) -> bool:
+    """Compile a run that will make ``gradient_steps`` in all? The answer depends on nothing that a resume changes."""
+    if setting is False or (setting == "auto" and gradient_steps < PAYING_STEPS):
+        return False
+    if device.type == "cpu" and not has_compiler():
+        if setting is True:
+            warnings.warn("no C++ compiler found: training runs uncompiled", SurefootWarning, stacklevel=2)
+        return False
+    return True
+
+
+def has_compiler() -> bool:
+    """Whether a C++ compiler is on the path, or named by CXX."""
+    named = os.environ.get("CXX")
+    return any(shutil.which(name) for name in ((named,) if named else ("g++", "clang++", "c++")))

@@ -1,0 +1,169 @@
+"""One gradient step: gradient, judgement, clipping, optimiser. Eager, or compiled as a whole.
+
+The judgement stands between gradient and optimiser (P04, O09) and is made of tensor operations, so that one form serves
+the compiled step, and an accelerator need not wait for the host.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad_and_value
+
+from surefoot.algo.batch import Batch
+from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.objective import EXTREMES, STATISTICS, objective
+from surefoot.config import PPOConfig
+from surefoot.dists.interface import Family
+from surefoot.math.advantages import normalise
+from surefoot.optim.adam import Adam
+from surefoot.optim.flat import FlatParameters
+from surefoot.policy.policy import Policy
+
+APPLIED, NON_FINITE, KL_EXCEEDED, IDLE = range(4)
+"""What became of a gradient. IDLE: an earlier one of this update exceeded the KL limit, so nothing moves any more."""
+
+KL_SLACK = 1.5
+"""An update stops once KL exceeds this multiple of target_kl."""
+
+_KL, _WEIGHT = STATISTICS.index("kl"), STATISTICS.index("weight")
+_NAN, _INF = STATISTICS.index("nan"), STATISTICS.index("inf")
+
+
+class StepResult(NamedTuple):
+    """What a step measured, and what became of its gradient."""
+
+    statistics: Tensor
+    """[S], in the order of `STATISTICS`."""
+    squared_norms: Tensor
+    """Squared gradient norm of each part, before clipping."""
+    outcome: Tensor
+    """0-dim integer: APPLIED, NON_FINITE, KL_EXCEEDED or IDLE."""
+
+
+class Step(ABC):
+    """Gradient and optimiser step on one minibatch."""
+
+    def __init__(self, policy: Policy, family: Family, flat: FlatParameters, adam: Adam, config: PPOConfig) -> None:
+        self.policy, self.family, self.flat, self.adam, self.config = policy, family, flat, adam, config
+        self._stopped = torch.zeros((), dtype=torch.bool, device=flat.values.device)
+
+    def begin(self) -> None:
+        """A new update: forget that the last one was stopped."""
+        self._stopped.zero_()
+
+    @abstractmethod
+    def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
+        """Compute the gradient of the mean loss over the batch and, if all is well, follow it."""
+
+    def pieces(self, batch: Batch) -> list[Batch]:
+        """The batch as it is differentiated: advantages normalised, cut to ``micro_batch_size`` rows."""
+        if self.config.normalize_advantage == "minibatch":
+            magnitude = batch.returns.abs().amax()
+            batch = batch._replace(advantages=normalise(batch.advantages, batch.weight, magnitude))
+        size = self.config.micro_batch_size
+        if size is None:
+            return [batch]
+        return [batch.rows(slice(start, start + size)) for start in range(0, batch.weight.shape[0], size)]
+
+    def finish(self, gradient: Tensor, statistics: Tensor, rate: Tensor | float) -> StepResult:
+        """Judge a gradient and apply it."""
+        squared_norms = self.flat.squared_norms(gradient)
+        norm = squared_norms.sum().sqrt()
+        finite = torch.isfinite(norm) & (statistics[_NAN] + statistics[_INF] == 0)
+        within = torch.ones_like(finite)
+        if self.config.target_kl is not None:
+            within = statistics[_KL] <= KL_SLACK * self.config.target_kl * statistics[_WEIGHT]
+        allowed = finite & within & ~self._stopped
+        outcome = torch.where(
+            self._stopped, IDLE, torch.where(finite, torch.where(within, APPLIED, KL_EXCEEDED), NON_FINITE)
+        )
+        self._stopped.copy_(self._stopped | (finite & ~within))
+        limit = self.config.max_grad_norm
+        if limit:
+            gradient = gradient * torch.clamp(limit / norm, max=1.0)
+        self.adam.step(self.flat.values, gradient, rate, allowed)
+        return StepResult(statistics, squared_norms, outcome)
+
+
+class EagerStep(Step):
+    """Operation by operation."""
+
+    def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
+        statistics = self.gradient(batch, coefficients)
+        with torch.no_grad():
+            return self.finish(self.flat.gradient, statistics, coefficients.learning_rate)
+
+    def gradient(self, batch: Batch, coefficients: Coefficients) -> Tensor:
+        """Write the gradient into the flat gradient vector; statistics [S].
+
+        The pieces' sums add up to that of the whole, and one division by the whole weight makes the mean: pieces of any
+        size and any mask give the same gradient (O01).
+        """
+        self.flat.gradient.zero_()
+        total = batch.weight.sum()
+        found = []
+        for piece in self.pieces(batch):
+            parameters, prediction = self.policy(piece.observation)
+            loss, statistics = objective(
+                parameters, prediction, piece, coefficients, self.family, self.policy.critic, self.config
+            )
+            (loss / total).backward()  # type: ignore[no-untyped-call]
+            found.append(statistics)
+        return combine(found)
+
+
+class CompiledStep(Step):
+    """The whole step as one compiled function of the flat parameter vector."""
+
+    def __init__(self, policy: Policy, family: Family, flat: FlatParameters, adam: Adam, config: PPOConfig) -> None:
+        super().__init__(policy, family, flat, adam, config)
+        self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
+        self._names = flat.names_in(policy)
+        self._compiled = torch.compile(self._whole, fullgraph=True, dynamic=False)
+        self._coefficients = torch.zeros(len(Coefficients._fields), device=flat.values.device)
+
+    def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
+        numbers = [0.0 if c is None else c for c in coefficients]
+        self._coefficients.copy_(torch.tensor(numbers))
+        result: StepResult = self._compiled(batch, self._coefficients)
+        return result
+
+    def _whole(self, batch: Batch, numbers: Tensor) -> StepResult:
+        rate, clip_range, clip_range_vf, ent_coef, vf_coef = numbers.unbind()
+        vf_range = None if self.config.clip_range_vf is None else clip_range_vf
+        coefficients = Coefficients(rate, clip_range, vf_range, ent_coef, vf_coef)
+        total = batch.weight.sum()
+        gradient = torch.zeros_like(self.flat.values)
+        found = []
+        for piece in self.pieces(batch):
+            part, (_, statistics) = grad_and_value(self._loss, has_aux=True)(
+                self.flat.values, piece, coefficients, total
+            )
+            gradient = gradient + part
+            found.append(statistics)
+        return self.finish(gradient, combine(found), rate)
+
+    def _loss(self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor) -> tuple[Tensor, Tensor]:
+        pieces = torch.split(values, self._sizes)
+        weights = {
+            name: piece.view(slot.shape) for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
+        }
+        parameters, prediction = functional_call(self.policy, weights, (batch.observation,))
+        loss, statistics = objective(
+            parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
+        )
+        return loss / total, statistics
+
+
+def combine(statistics: list[Tensor]) -> Tensor:
+    """Statistics of several pieces as those of the whole: sums add up, extremes are taken."""
+    if len(statistics) == 1:
+        return statistics[0]
+    table = torch.stack(statistics)
+    n = table.shape[1] - len(EXTREMES)
+    largest, low, high = table[:, n].amax(0), table[:, n + 1].amin(0), table[:, n + 2].amax(0)
+    return torch.cat([table[:, :n].sum(0), torch.stack([largest, low, high])])
