@@ -21,6 +21,8 @@ class Batch(NamedTuple):
     parameters: Tensor
     advantages: Tensor
     returns: Tensor
+    targets: Tensor
+    """What the critic learns: [B] or [B, M]."""
     prediction: Tensor
     weight: Tensor
     row: Tensor
@@ -44,6 +46,7 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Bat
         parameters=rows(rollout.parameters),
         advantages=rows(estimates.advantages),
         returns=rows(estimates.returns),
+        targets=rows(estimates.targets),
         prediction=rows(estimates.prediction),
         weight=rows(rollout.valid.to(torch.float32)),
         row=torch.arange(rollout.n_steps * rollout.n_envs, device=device),

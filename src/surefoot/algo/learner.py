@@ -39,7 +39,8 @@ class IterationRecord:
     update: UpdateRecord
     episodes: dict[str, float]
     """Means over recent episodes."""
-    normalisers: dict[str, float]
+    measures: dict[str, float]
+    """Of the normalisers and the critic."""
     timesteps: int
     """Env steps of this rollout; reset rows are not counted."""
     seconds: float
@@ -119,20 +120,22 @@ class Learner:
     def learn(self, rollout: Rollout, total_updates: int) -> IterationRecord:
         """Improve the policy on a rollout; ``total_updates`` is what schedules span."""
         start = time.perf_counter()
-        estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo)
+        first = self.updates == 0
+        estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo, first)
         coefficients = self.plan.at(self.updates, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates)
         episodes = self.collector.episodes.summary()
         if record.gradient_steps:  # an update in which every step was skipped does not move the schedules (O09)
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
-        normalisers = {}
+        measures = self.policy.critic.measures(estimates.prediction, estimates.returns, rollout.valid)
+        self.policy.critic.absorb(estimates.returns, rollout.valid)
         if self.observations is not None:
-            normalisers["train/observation_drift"] = self.observations.commit()
+            measures["train/observation_drift"] = self.observations.commit()
         if self.rewards is not None:
-            normalisers["train/reward_scale"] = self.rewards.scale
+            measures["train/reward_scale"] = self.rewards.scale
         steps = int(rollout.valid.sum())
-        return IterationRecord(record, episodes, normalisers, steps, time.perf_counter() - start)
+        return IterationRecord(record, episodes, measures, steps, time.perf_counter() - start)
 
     def state(self) -> LearnerState:
         """A copy of everything that the next iteration depends on."""

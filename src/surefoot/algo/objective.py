@@ -73,7 +73,7 @@ def loss_terms(
     log_ratio = distribution.log_prob(batch.action) - batch.log_prob
     ratio = torch.exp(bound_log_ratio(log_ratio, config.log_ratio_bound))
     policy = clipped_surrogate(ratio, batch.advantages, coefficients.clip_range, config.dual_clip)
-    value = critic.loss(prediction, batch.prediction, batch.returns, coefficients.clip_range_vf)
+    value = critic.loss(prediction, batch.prediction, batch.targets, coefficients.clip_range_vf)
     entropy = distribution.entropy()
     loss = policy + coefficients.vf_coef * value.loss - coefficients.ent_coef * entropy
     return Terms(loss, policy, *value, entropy, torch.zeros_like(loss), log_ratio, ratio)

@@ -1,8 +1,10 @@
 """What a critic is: features in, a prediction out, and all that can be asked of a prediction.
 
 A prediction is a tensor [B, K]: one mean (K = 1), N quantiles, or N logits over atoms. It is stored in the rollout
-as it is, so that clipping compares a critic with its own old output. Everything is in the unit of the (normalised)
-rewards.
+as it is, so that clipping compares a critic with its own old output.
+
+Two units meet here. *Raw* is the unit of the (normalised) rewards: `mean`, `risk` and `targets` speak it. What the
+network predicts may be scaled further (PopArt); only the critic itself knows that unit, and `loss` takes care of it.
 """
 
 from __future__ import annotations
@@ -36,12 +38,36 @@ class Critic(nn.Module, ABC):
 
     @abstractmethod
     def mean(self, prediction: Tensor) -> Tensor:
-        """Expected return [B] of a prediction [B, K]; the V of GAE."""
+        """Expected return [...] of predictions [..., K], raw; the V of GAE."""
 
     @abstractmethod
     def risk(self, prediction: Tensor, alpha: float) -> Tensor:
-        """CVaR_alpha of the return [B]: the mean of its worst ``alpha`` share."""
+        """CVaR_alpha of the return [...], raw: the mean of its worst ``alpha`` share."""
 
     @abstractmethod
     def loss(self, prediction: Tensor, old: Tensor, targets: Tensor, clip_range: Tensor | float | None) -> ValueLoss:
-        """Per-sample loss against returns [B]; with ``clip_range`` the prediction is clipped around ``old`` (C01)."""
+        """Per-sample loss against `targets`; with ``clip_range`` the prediction is clipped around ``old`` (C01)."""
+
+    def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
+        """What to learn, raw: λ-returns [T, N], or the law of the return [T, N, M].
+
+        ``discounts`` [T, N] is γ, or 0 where the episode terminated; ``successors`` [T, N, K] predicts the true
+        successors. The default are the λ-returns.
+        """
+        del rewards, discounts, successors
+        return returns
+
+    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+        """Take in the statistics of a rollout's returns [T, N], raw, without changing any raw prediction (A09).
+
+        Called once after each update, and before the first.
+        """
+
+    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+        """What the critic wants logged about a rollout, by log key; predictions [T, N, K], returns [T, N] raw."""
+        del prediction, returns, valid
+        return {}
+
+    def heads(self) -> dict[str, nn.Module]:
+        """The modules whose gradient norms are reported apart, by name; together all parameters of the critic."""
+        return {"critic": self}

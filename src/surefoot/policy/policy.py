@@ -55,11 +55,12 @@ class Policy(nn.Module):
         parts: dict[str, nn.Module] = {"encoder": self.encoder, "head": self.head}
         if not self.shared:
             parts["value_encoder"] = self.value_encoder
-        return parts | {"critic": self.critic}
+        return parts | self.critic.heads()
 
     def critic_parts(self) -> frozenset[str]:
         """Names of the parts that only the value loss trains; weight decay acts on these (O04)."""
-        return frozenset({"value_encoder", "critic"} & self.parts().keys())
+        own = {} if self.shared else {"value_encoder": self.value_encoder}
+        return frozenset(own | self.critic.heads())
 
 
 def build_policy(layout: Layout, family: Family, config: Config, generator: torch.Generator) -> Policy:

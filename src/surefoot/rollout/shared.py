@@ -6,9 +6,13 @@ of /dev/shm does not limit it.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
+import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,38 +24,66 @@ from surefoot.rollout.envs import Flags
 from surefoot.spaces import Array, Layout
 
 ALIGNMENT = 64
+Spec = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 def nameless_memory() -> int:
     """A file descriptor of empty memory."""
-    if hasattr(os, "memfd_create"):
+    if sys.platform == "linux":
         return os.memfd_create("surefoot")
-    with tempfile.TemporaryFile() as file:  # where there is no memfd: a file without a name
+    with tempfile.TemporaryFile() as file:  # elsewhere a file without a name
         return os.dup(file.fileno())
 
 
+@dataclass(frozen=True)
 class Board:
-    """Arrays of N rows over shared memory, one row per env; every process that lays them out sees the same rows."""
-
-    def __init__(self, memory: int, layout: Layout, action_space: spaces.Space[Any], n_envs: int) -> None:
-        if action_space.shape is None or action_space.dtype is None:
-            raise UnsupportedSpaceError(
-                f"actions of {action_space} are no single array; flatten the action space in a wrapper"
-            )
-        self._buffer = b""  # measures; nothing is mapped yet
-        self._offset = 0
-        size = self._lay_out(layout, action_space, n_envs)
-        if os.fstat(memory).st_size < size:
-            os.ftruncate(memory, size)
-        self._buffer = mmap.mmap(memory, size)
-        self._lay_out(layout, action_space, n_envs)
+    """Arrays of one row per env that several processes see."""
 
     observation: dict[str, Array]
     """What to act on next, by leaf."""
     final: dict[str, Array]
-    """True successor of a finished row, by leaf."""
+    """The true successor of a finished row, by leaf."""
     action: Array
     reward: NDArray[np.float64]
     terminated: Flags
     truncated: Flags
     dropped: Flags
+
+    @classmethod
+    def over(cls, memory: int, layout: Layout, action_space: spaces.Space[Any], n_envs: int) -> Board:
+        """The arrays of N envs; every process that asks for them over the same memory gets the same ones."""
+        if action_space.shape is None or action_space.dtype is None:
+            raise UnsupportedSpaceError(
+                f"actions of {action_space} are not one array; flatten the action space in a wrapper"
+            )
+        leaves: list[Spec] = [((n_envs, *leaf.shape), leaf.dtype) for leaf in layout.leaves]
+        action: Spec = ((n_envs, *action_space.shape), np.dtype(action_space.dtype))
+        reward: Spec = ((n_envs,), np.dtype(np.float64))
+        flag: Spec = ((n_envs,), np.dtype(np.bool_))
+        arrays = iter(_lay_out(memory, [*leaves, *leaves, action, reward, flag, flag, flag]))
+        observation = {leaf.name: next(arrays) for leaf in layout.leaves}
+        final = {leaf.name: next(arrays) for leaf in layout.leaves}
+        return cls(observation, final, *arrays)
+
+    def rows(self, rows: slice) -> Board:
+        """The arrays of some of the envs."""
+        return Board(
+            {name: array[rows] for name, array in self.observation.items()},
+            {name: array[rows] for name, array in self.final.items()},
+            self.action[rows],
+            self.reward[rows],
+            self.terminated[rows],
+            self.truncated[rows],
+            self.dropped[rows],
+        )
+
+
+def _lay_out(memory: int, specs: Sequence[Spec]) -> list[Array]:
+    offsets = [0]
+    for shape, dtype in specs:
+        n_bytes = math.prod(shape) * dtype.itemsize
+        offsets.append(-(-(offsets[-1] + n_bytes) // ALIGNMENT) * ALIGNMENT)
+    if os.fstat(memory).st_size < offsets[-1]:
+        os.ftruncate(memory, offsets[-1])
+    mapped = mmap.mmap(memory, offsets[-1])
+    return [np.ndarray(shape, dtype, mapped, offset) for (shape, dtype), offset in zip(specs, offsets, strict=False)]

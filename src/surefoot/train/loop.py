@@ -66,7 +66,7 @@ def planned_updates(learner: Learner, target: int) -> int:
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     """All log keys of one iteration but the times."""
-    return record.episodes | record.update.metrics() | record.normalisers
+    return record.episodes | record.update.metrics() | record.measures
 
 
 class Clock:
