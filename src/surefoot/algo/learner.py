@@ -142,6 +142,7 @@ class Learner:
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
         tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.save().items()}
         tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
+        tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
         if self.observations is not None:
             tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
         if self.rewards is not None:
@@ -162,6 +163,9 @@ class Learner:
     def load_state(self, state: LearnerState) -> None:
         """Restore; a missing or misshapen tensor is an error, never ignored (Y05)."""
         _load_parameters(self.flat, _section(state.tensors, "policy"))
+        buffers = _section(state.tensors, "buffers")
+        for name, buffer in self.policy.named_buffers():
+            buffer.copy_(buffers[name])
         self.optimiser.load(_section(state.tensors, "optimiser"))
         for name, saved in _section(state.tensors, "generator").items():
             self._generators[name].set_state(saved.to(torch.uint8))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from surefoot.dists.interface import Family
+from surefoot.rollout.episodes import Episode
 from surefoot.spaces import Array, Layout
 
 
@@ -31,12 +32,16 @@ class Rollout:
     """[T, N, P] of the acting distribution."""
     reward: Tensor
     """[T, N] raw."""
+    cost: Tensor
+    """[T, N] raw ``info["cost"]``; 0 where the env gives none."""
     terminated: Tensor
     truncated: Tensor
     valid: Tensor
     """[T, N] bool; False rows are no transitions (A03)."""
     first_step: int = 0
     """Vector steps taken before this rollout; for naming steps in messages."""
+    ended: list[tuple[int, Episode]] = field(default_factory=list)
+    """(t of the last step, episode) of the episodes that ended here, in order; they may have begun in earlier rollouts."""
     final: list[tuple[int, int, Mapping[str, Array]]] = field(default_factory=list)
     """(t, env, normalised true successor) of truncated steps."""
 
@@ -49,6 +54,7 @@ class Rollout:
             torch.zeros(*lead, *family.action_shape, dtype=family.action_dtype),
             torch.zeros(lead),
             torch.zeros(*lead, n_parameters),
+            torch.zeros(lead),
             torch.zeros(lead),
             torch.zeros(lead, dtype=torch.bool),
             torch.zeros(lead, dtype=torch.bool),

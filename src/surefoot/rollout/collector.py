@@ -82,6 +82,7 @@ class Collector:
         """Fill the rollout; its storage is used again by the next call."""
         rollout = self._rollout
         rollout.final.clear()
+        rollout.ended.clear()
         rollout.first_step = self.vector_steps
         for t in range(rollout.n_steps):
             observation = self._observe(t, see=True)
@@ -132,4 +133,6 @@ class Collector:
                 rollout.final.append((t, i, self.normaliser(successor) if self.normaliser else successor))
         done = step.terminated | step.truncated
         successes = {i: bool(step.infos[i]["is_success"]) for i in step.final if "is_success" in step.infos[i]}
-        self.episodes.step(step.reward, step.valid, done, costs, successes)
+        rollout.cost[t] = 0.0 if costs is None else torch.tensor(costs)
+        ended = self.episodes.step(step.reward, step.valid, done, costs, successes)
+        rollout.ended.extend((t, episode) for episode in ended)

@@ -38,22 +38,25 @@ class EpisodeTracker:
         done: NDArray[np.bool_],
         costs: list[float] | None,
         successes: dict[int, bool],
-    ) -> None:
-        """Count one step of all envs."""
+    ) -> list[Episode]:
+        """Count one step of all envs; the episodes that it ended."""
         self.total += reward
         self.length += valid
         if costs is not None:
             self.cost += costs
             self.has_costs = True
+        ended: list[Episode] = []
         if done.any():
             for i in np.flatnonzero(done):
                 env = int(i)
                 episode = Episode(
                     env, float(self.total[i]), int(self.length[i]), float(self.cost[i]), successes.get(env)
                 )
-                self.recent.append(episode)
-                self.finished += 1
+                ended.append(episode)
+            self.recent.extend(ended)
+            self.finished += len(ended)
             self.total[done] = self.length[done] = self.cost[done] = 0
+        return ended
 
     def state(self) -> dict[str, Any]:
         """As JSON."""

@@ -33,16 +33,19 @@ def main(line_fd: int, parent: int) -> None:
         signal.signal(number, _leave_it_to_the_parent)
     line = socket.socket(fileno=line_fd)
     workers: set[int] = set()
-    with suppress(ConnectionError), _ending_all(workers):
+    try:
         while (order := _next_order(line, parent)) is not None:
             tag, pid, fds = order
             if tag == FORK:
                 answer = _fork(line, *fds)
                 workers.add(answer)
             else:
-                answer = _end(pid)
+                # A worker of an earlier keeper died with that one; its id may be somebody else's by now.
+                answer = _end(pid) if pid in workers else -signal.SIGKILL
                 workers.discard(pid)
             line.sendall(ORDER.pack(tag, answer))
+    except ConnectionError:
+        pass  # the parent died between an order and its answer
     finally:
         for pid in workers:
             with suppress(OSError):
