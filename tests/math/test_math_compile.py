@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from surefoot.math import advantages, categorical, kl, masking, quantile, surrogate, value_clip
+
+GENERATOR = torch.Generator().manual_seed(0)
+X, Y, Z = (torch.randn(6, 5, generator=GENERATOR) for _ in range(3))
+MASK = torch.tensor([[True, False, True, True, False]]).expand(6, 5)
+ATOMS = torch.linspace(-2.0, 2.0, 5)
+CLIP = torch.tensor(0.2)
+
+
+def _policy_loss(x: Tensor) -> Tensor:
+    ratio = surrogate.importance_ratio(x, Y, "tanh") + surrogate.importance_ratio(x, Y, "clamp")
+    return surrogate.clipped_surrogate(ratio, advantages.normalise(Z, MASK), CLIP, dual_clip=3.0)
+
+
+def _statistics(x: Tensor) -> Tensor:
+    stats = surrogate.log_ratio_statistics(x, MASK.float())
+    return stats.mean + stats.std + surrogate.clip_fraction_indicator(x, CLIP).mean()
+
+
+def _divergences(x: Tensor) -> Tensor:
+    log_p, log_q = torch.log_softmax(x, -1), torch.log_softmax(Y, -1)
+    exact = kl.categorical_kl(log_p, log_q) + kl.gaussian_kl(x, Y, Z, Y) + kl.bernoulli_kl(x, Y)
+    return kl.k1(x).mean(-1) + kl.k2(x).mean(-1) + kl.k3(x).mean(-1) + exact
+
+
+def _value_losses(x: Tensor) -> Tensor:
+    scalar = value_clip.clipped_value_loss(x, Y, Z, CLIP).loss.mean(-1)
+    clipped = value_clip.clip_quantiles(x, Y, CLIP, "mean_and_variance")
+    return scalar + quantile.huber_loss(clipped, Z[:, 0], 0.05) + quantile.huber_loss(x, Z, 0.0)
+
+
+def _categorical_critic(x: Tensor) -> Tensor:
+    probs, old = torch.softmax(x, -1), torch.softmax(Y, -1)
+    moved = value_clip.clip_atoms(probs, old, ATOMS, CLIP, "mean_and_variance")
+    held = value_clip.clip_atoms(probs, old, ATOMS, CLIP, "per_quantile")
+    projected = categorical.project(probs, moved, ATOMS) + categorical.project(probs, held, ATOMS)
+    return (projected * categorical.two_hot(Z[:, 0], ATOMS)).sum(-1)
+
+
+def _masked_actions(x: Tensor) -> Tensor:
+    log_probs = masking.masked_log_softmax(x, MASK)
+    entropy = masking.masked_entropy(log_probs, MASK) + masking.normalised_entropy(log_probs, MASK)
+    return entropy + log_probs[:, 0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_policy_loss, _statistics, _divergences, _value_losses, _categorical_critic, _masked_actions],
+)
+def test_inner_loop_functions_compile_to_one_graph_with_the_same_result(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    eager_input, compiled_input = X.clone().requires_grad_(), X.clone().requires_grad_()
+    expected, actual = function(eager_input), compiled(compiled_input)
+    torch.testing.assert_close(actual, expected)
+    if expected.requires_grad:
+        (expected_gradient,) = torch.autograd.grad(expected.sum(), eager_input)
+        (actual_gradient,) = torch.autograd.grad(actual.sum(), compiled_input)
+        torch.testing.assert_close(actual_gradient, expected_gradient)

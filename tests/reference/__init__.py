@@ -1,0 +1,1 @@
+"""Slow, obvious twins of fast functions, and the tests that hold the two equal."""
