@@ -1,15 +1,19 @@
-"""Rows of a rollout, flat, in shuffled minibatches of one size."""
+"""What the update differentiates: minibatches of shuffled rows, or of whole sequences for a memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.algo.estimate import Estimates
+from surefoot.algo.estimate import Estimates, lay_out
+from surefoot.config import Config
+from surefoot.policy.memory import Recall
 from surefoot.rollout.buffer import Rollout
+from surefoot.rollout.sequences import Sequence, cut, pack
 
 
 class Batch(NamedTuple):
@@ -17,6 +21,7 @@ class Batch(NamedTuple):
 
     observation: dict[str, Tensor]
     action: Tensor
+    mask: Tensor | None
     log_prob: Tensor
     parameters: Tensor
     advantages: Tensor
@@ -27,10 +32,15 @@ class Batch(NamedTuple):
     weight: Tensor
     row: Tensor
     """Position t·N + env in the rollout."""
+    recall: Recall | None = None
+    """How the rows lie in sequences, for a memory."""
 
     def rows(self, index: Tensor | slice) -> Batch:
-        """Some of the rows; a slice gives views."""
-        return Batch({name: x[index] for name, x in self.observation.items()}, *(x[index] for x in self[1:]))
+        """Some of the rows, without their order in time; a slice gives views."""
+        return Batch(
+            {name: x[index] for name, x in self.observation.items()},
+            *(None if x is None else x[index] for x in self[1:-1]),  # type: ignore[arg-type]  # all are tensors
+        )
 
 
 def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Batch:
@@ -42,6 +52,7 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Bat
     return Batch(
         observation={name: rows(x[:-1]) for name, x in rollout.observation.items()},
         action=rows(rollout.action),
+        mask=None if rollout.mask is None else rows(rollout.mask),
         log_prob=rows(rollout.log_prob),
         parameters=rows(rollout.parameters),
         advantages=rows(estimates.advantages),
@@ -53,19 +64,51 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Bat
     )
 
 
-def minibatches(batch: Batch, size: int, generator: torch.Generator) -> Iterator[Batch]:
-    """One epoch: every row once, shuffled, in minibatches of exactly ``size`` rows.
+class RowBatches:
+    """Every row once an epoch, in minibatches of exactly ``batch_size`` rows.
 
     If the rows do not fill the last one, it is filled up with rows of weight 0: a smaller minibatch in a tensor of the
     same shape.
     """
-    count = batch.weight.shape[0]
-    order = torch.randperm(count, generator=generator).to(batch.weight.device)
-    missing = -count % size
-    if missing:
-        order = torch.cat([order, order[:missing]])
-    shuffled = batch.rows(order)
-    if missing:
-        shuffled.weight[count:] = 0.0
-    for start in range(0, count, size):
-        yield shuffled.rows(slice(start, start + size))
+
+    def __init__(self, batch: Batch, config: Config) -> None:
+        self._batch, self._size = batch, config.batch_size
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """In a new order."""
+        count, size = self._batch.weight.shape[0], self._size
+        order = torch.randperm(count, generator=generator).to(self._batch.weight.device)
+        missing = -count % size
+        if missing:
+            order = torch.cat([order, order[:missing]])
+        shuffled = self._batch.rows(order)
+        if missing:
+            shuffled.weight[count:] = 0.0
+        for start in range(0, count, size):
+            yield shuffled.rows(slice(start, start + size))
+
+
+class SequenceBatches:
+    """Every sequence once an epoch, in minibatches of whole sequences with about ``batch_size`` rows each."""
+
+    def __init__(self, batch: Batch, rollout: Rollout, config: Config) -> None:
+        self._batch, self._rollout = batch, rollout
+        memory = config.memory
+        self._sequences = cut(rollout.start.numpy(), rollout.valid.numpy(), memory.max_length, memory.burn_in)
+        rows = sum(sequence.length - sequence.burn_in for sequence in self._sequences)
+        self._n_groups = max(1, round(rows / config.batch_size))
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """In new groups."""
+        seed = int(torch.randint(2**31, (), generator=generator))
+        for group in pack(self._sequences, self._n_groups, np.random.default_rng(seed)):
+            yield self._minibatch(group)
+
+    def _minibatch(self, group: list[Sequence]) -> Batch:
+        device = self._batch.weight.device
+        order, recall = lay_out(group, self._rollout, device)
+        chosen = self._batch.rows(order.to(device))._replace(recall=recall)
+        burn_in = np.concatenate([np.arange(s.length) < s.burn_in for s in group])
+        if burn_in.any():
+            chosen.weight[torch.from_numpy(burn_in).to(device)] = 0.0
+        return chosen

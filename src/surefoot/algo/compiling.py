@@ -12,8 +12,8 @@ import torch
 from surefoot.errors import SurefootWarning
 
 PAYING_STEPS = 100_000
-"""Gradient steps from which ``compile = "auto"`` compiles. Compiling takes some 20 to 40 s and saves about a millisecond
-a step; benchmarks/results/throughput.md has the figures."""
+"""Gradient steps from which ``compile = "auto"`` compiles. Compiling takes some 20 to 40 s and saves about a
+millisecond a step; benchmarks/results/throughput.md has the figures."""
 
 
 def decide(setting: bool | Literal["auto"], device: torch.device, gradient_steps: int) -> bool:

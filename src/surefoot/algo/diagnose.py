@@ -15,8 +15,10 @@ def name_source(batch: Batch, coefficients: Coefficients, step: EagerStep, n_env
     counts = batch.weight > 0
     policy = step.policy
     with torch.no_grad():
-        parameters, prediction = policy(batch.observation)
-        terms = loss_terms(step.family.bind(parameters), prediction, batch, coefficients, policy.critic, step.config)
+        parameters, prediction = policy(batch.observation, batch.recall)
+        terms = loss_terms(
+            step.family.bind(parameters, batch.mask), prediction, batch, coefficients, policy.critic, step.config
+        )
     suspects = {
         "old log-probability": batch.log_prob,
         "advantage": batch.advantages,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,9 +13,11 @@ from surefoot.errors import NonFiniteError
 from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero
 from surefoot.math.explained import explained_variance
 from surefoot.math.returns import gae
+from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.normalise import RewardNormaliser
+from surefoot.rollout.sequences import Sequence, cut
 
 
 @dataclass(frozen=True)
@@ -83,17 +86,55 @@ def scaled(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConf
 def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
     """The critic's predictions for the observations of all steps, and for their true successors; [T, N, K] each.
 
-    One pass over all T + 1 rows serves both, but for truncated steps: their successors are evaluated apart (A01).
+    The successor of a step is the next row, but for truncated steps: theirs are evaluated apart, with the memory state
+    after the step (A01, M03).
     """
     device = next(policy.parameters()).device
     rows = {name: x.flatten(0, 1).to(device) for name, x in rollout.observation.items()}
-    predictions = policy.prediction(rows).cpu().view(rollout.n_steps + 1, rollout.n_envs, -1)
-    successors = predictions[1:].clone()
+    shape = (rollout.n_steps, rollout.n_envs, -1)
+    if policy.state_size == 0:
+        predictions = policy.prediction(rows).cpu()
+        here, last = predictions[: -rollout.n_envs].view(shape), predictions[-rollout.n_envs :]
+    else:
+        here = _replay(rollout, policy, device).cpu().view(shape)
+        pending = {name: x[-1].to(device) for name, x in rollout.observation.items()}
+        last = policy.step(pending, rollout.state[-1].to(device)).prediction.cpu()
+    successors = torch.cat([here[1:], last.unsqueeze(0)])
     if rollout.final:
-        final = {name: x.to(device) for name, x in rollout.final_batch().items()}
-        steps, envs = [t for t, _, _ in rollout.final], [n for _, n, _ in rollout.final]
-        successors[steps, envs] = policy.prediction(final).cpu()
-    return predictions[:-1], successors
+        observation, state = rollout.final_batch()
+        final = {name: x.to(device) for name, x in observation.items()}
+        steps, envs = [f.t for f in rollout.final], [f.env for f in rollout.final]
+        successors[steps, envs] = policy.step(final, state.to(device)).prediction.cpu()
+    return here, successors
+
+
+def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
+    """Predictions [T·N, K] of a policy with memory, all episodes of the rollout side by side; 0 in invalid rows."""
+    sequences = cut(rollout.start.numpy(), rollout.valid.numpy())
+    order, recall = lay_out(sequences, rollout, device)
+    rows = {name: x[:-1].flatten(0, 1)[order].to(device) for name, x in rollout.observation.items()}
+    predictions: Tensor = policy(rows, recall)[1]
+    every = predictions.new_zeros(rollout.n_steps * rollout.n_envs, predictions.shape[1])
+    every[order.to(device)] = predictions
+    return every
+
+
+def lay_out(sequences: list[Sequence], rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:
+    """Sequences one after the other: the flat rollout row t·N + env of each of their rows [B], and how they lie."""
+    n_envs = rollout.n_envs
+    longest = max(sequence.length for sequence in sequences)
+    lengths = np.array([sequence.length for sequence in sequences])
+    begins, envs = np.array([s.begin for s in sequences]), np.array([s.env for s in sequences])
+    place = np.arange(longest)[None, :]
+    real = place < lengths[:, None]
+    first = np.cumsum(lengths) - lengths
+    order = (begins[:, None] + place) * n_envs + envs[:, None]
+    recall = Recall(
+        torch.from_numpy(np.where(real, first[:, None] + place, 0)).to(device),
+        torch.from_numpy(np.flatnonzero(real)).to(device),
+        rollout.state[begins, envs].to(device),
+    )
+    return torch.from_numpy(order[real]), recall
 
 
 def require_finite(x: Tensor, what: str, rollout: Rollout) -> None:

@@ -64,8 +64,8 @@ class Learner:
         rest = config.rollout_rows % config.batch_size
         if rest:
             warnings.warn(
-                f"n_steps {config.ppo.n_steps} x n_envs {config.n_envs} = {config.rollout_rows} rows are no multiple of "
-                f"batch_size {config.batch_size}: the last minibatch of each epoch has {rest} rows",
+                f"n_steps {config.ppo.n_steps} x n_envs {config.n_envs} = {config.rollout_rows} rows are no multiple "
+                f"of batch_size {config.batch_size}: the last minibatch of each epoch has {rest} rows",
                 SurefootWarning,
                 stacklevel=3,
             )
@@ -77,7 +77,7 @@ class Learner:
         self.family = action_family(envs.action_space, config)
         self.policy: Policy = build_policy(envs.layout, self.family, config, init).to(self.device)
         self.flat = FlatParameters(self.policy.parts())
-        decays = self.policy.critic_parts() if ppo.decay_scope == "critic" else frozenset(self.flat.slices)
+        decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
         settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
         self.optimiser = Adam(self.flat.values, settings, self.flat.mask(decays))
         self.observations = (
@@ -98,7 +98,8 @@ class Learner:
         """Before training: compile the gradient step if that pays over ``total_updates``."""
         per_epoch = -(-self.config.rollout_rows // self.config.batch_size)
         steps = total_updates * self.config.ppo.n_epochs * per_epoch
-        if not self.compiled and decide(self.config.compile, self.device, steps):
+        remembers = self.policy.state_size > 0  # sequences vary in length, and a compiled step has one shape
+        if not self.compiled and not remembers and decide(self.config.compile, self.device, steps):
             self._compile()
 
     @property
@@ -147,8 +148,8 @@ class Learner:
             tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
         if self.rewards is not None:
             tensors |= {f"rewards/{name}": x for name, x in self.rewards.state().items()}
-        pending, collector = self.collector.state()
-        tensors |= {f"pending/{name}": x for name, x in pending.items()}
+        open_tensors, collector = self.collector.save()
+        tensors |= {f"collector/{name}": x for name, x in open_tensors.items()}
         values = {
             "timesteps": self.timesteps,
             "updates": self.updates,
@@ -180,7 +181,7 @@ class Learner:
         if state.values["compiled"] and decide(True, self.device, 0):
             self._compile()
         fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
-        self.collector.load_state(_section(state.tensors, "pending"), state.values["collector"], fresh_seed)
+        self.collector.load(_section(state.tensors, "collector"), state.values["collector"], fresh_seed)
 
 
 def action_family(space: spaces.Space[Any], config: Config) -> Family:

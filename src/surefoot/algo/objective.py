@@ -89,7 +89,7 @@ def objective(
     config: PPOConfig,
 ) -> tuple[Tensor, Tensor]:
     """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and `STATISTICS` [S]."""
-    distribution = family.bind(parameters)
+    distribution = family.bind(parameters, batch.mask)
     terms = loss_terms(distribution, prediction, batch, coefficients, critic, config)
     if config.logit_penalty:
         excess = (parameters.abs() - LOGIT_BOUND).clamp(min=0.0)
@@ -105,7 +105,7 @@ def divergence(
 ) -> Tensor:
     """KL(old ‖ new) per sample [B] by the configured estimator."""
     if config.kl_estimator == "exact":
-        return family.bind(batch.parameters).kl(distribution)
+        return family.bind(batch.parameters, batch.mask).kl(distribution)
     estimators = {"k1": kl.k1, "k2": kl.k2, "k3": kl.k3}
     return estimators[config.kl_estimator](log_ratio)
 

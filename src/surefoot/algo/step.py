@@ -107,7 +107,7 @@ class EagerStep(Step):
         total = batch.weight.sum()
         found = []
         for piece in self.pieces(batch):
-            parameters, prediction = self.policy(piece.observation)
+            parameters, prediction = self.policy(piece.observation, piece.recall)
             loss, statistics = objective(
                 parameters, prediction, piece, coefficients, self.family, self.policy.critic, self.config
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from surefoot.algo.batch import Batch, flatten, minibatches
+from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, flatten
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.diagnose import name_source
 from surefoot.algo.estimate import Estimates
@@ -22,7 +22,7 @@ class Updater:
         self._eager = step
         self.step: Step = step
         """What is used; may be replaced by a compiled one at any update."""
-        self._ppo, self._batch_size = config.ppo, config.batch_size
+        self._config, self._ppo = config, config.ppo
         self._generator = generator
         self.bad_streak = 0
         """Optimiser steps skipped in a row, over updates."""
@@ -36,9 +36,11 @@ class Updater:
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"
         all_valid = bool(rollout.valid.all())
+        remembers = self.step.policy.state_size > 0
+        batches = SequenceBatches(batch, rollout, self._config) if remembers else RowBatches(batch, self._config)
         for epoch in range(self._ppo.n_epochs):
             unread: list[tuple[int, Batch, StepResult]] = []
-            for number, minibatch in enumerate(minibatches(batch, self._batch_size, self._generator)):
+            for number, minibatch in enumerate(batches.epoch(self._generator)):
                 if not all_valid and not bool(minibatch.weight.any()):
                     continue
                 unread.append((number, minibatch, self.step(minibatch, coefficients)))

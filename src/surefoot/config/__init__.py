@@ -1,11 +1,20 @@
 """Settings: schema, loading, presets. Knows no torch, so that `surefoot --help` is quick."""
 
 from surefoot.config.load import config_hash, from_dict, from_flat, from_toml, merge, to_toml
-from surefoot.config.schema import Config, CriticConfig, PolicyConfig, PPOConfig, RunConfig, Section
+from surefoot.config.schema import (
+    Config,
+    CriticConfig,
+    MemoryConfig,
+    PolicyConfig,
+    PPOConfig,
+    RunConfig,
+    Section,
+)
 
 __all__ = [
     "Config",
     "CriticConfig",
+    "MemoryConfig",
     "PPOConfig",
     "PolicyConfig",
     "RunConfig",

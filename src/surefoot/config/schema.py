@@ -154,6 +154,23 @@ class CriticConfig(Section):
     """What the critic predicts: the mean return."""
 
 
+class MemoryConfig(Section):
+    """What the policy remembers within an episode."""
+
+    kind: Literal["none", "lstm", "gru"] = "none"
+    """Recurrent layer between encoder and heads."""
+    hidden_size: Positive = 64
+    """Width of the memory."""
+    layers: Positive = 1
+    """Recurrent layers on top of each other."""
+    shared: bool = False
+    """One memory for actor and critic instead of two; needs policy.shared."""
+    max_length: Annotated[int, Ge(2)] | None = None
+    """Longest sequence that is differentiated through; None is the whole episode within the rollout."""
+    burn_in: Annotated[int, Ge(0)] = 0
+    """Steps before each cut sequence that are replayed to refresh its state, without loss; needs max_length."""
+
+
 class RunConfig(Section):
     """What a run writes, and when."""
 
@@ -184,6 +201,8 @@ class Config(Section):
     """Environments stepped side by side."""
     workers: Annotated[int, Ge(0)] = 0
     """Worker processes that step the environments; 0 steps them in this process."""
+    worker_timeout: Annotated[float, Gt(0.0)] = 60.0
+    """Seconds after which a worker that gives no answer is replaced; longer than the slowest step, reset or making."""
     seed: Annotated[int, Ge(0), Lt(2**31)] = 0
     """Root of every random stream."""
     total_timesteps: Positive = 100_000
@@ -197,6 +216,7 @@ class Config(Section):
     ppo: PPOConfig = PPOConfig()
     policy: PolicyConfig = PolicyConfig()
     critic: CriticConfig = CriticConfig()
+    memory: MemoryConfig = MemoryConfig()
     run: RunConfig = RunConfig()
 
     @property
@@ -266,10 +286,30 @@ def _other_complaints(config: Config) -> list[str]:
         found.append("run.patience counts evaluations: set run.eval_every")
     if changed(run, "eval_episodes") and not run.eval_every:
         found.append("run.eval_episodes needs run.eval_every")
+    found += _memory_complaints(config)
     if config.workers > config.n_envs:
         found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
+    if not config.workers and changed(config, "worker_timeout"):
+        found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
         found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
+    return found
+
+
+def _memory_complaints(config: Config) -> list[str]:
+    memory = config.memory
+    if memory.kind == "none":
+        given = [name for name in type(memory).model_fields if changed(memory, name)]
+        return [f'memory.{", memory.".join(given)} needs memory.kind: "lstm" or "gru"'] if given else []
+    found = []
+    if memory.shared and not config.policy.shared:
+        found.append("memory.shared needs policy.shared: a memory has one input")
+    if memory.burn_in and memory.max_length is None:
+        found.append("memory.burn_in needs memory.max_length: uncut sequences start where their state is known")
+    if config.ppo.micro_batch_size is not None:
+        found.append("ppo.micro_batch_size does not go with memory: set memory.max_length and a smaller batch_size")
+    if config.compile is True:
+        found.append('compile = true does not go with memory, whose sequences vary in length; leave it at "auto"')
     return found
 
 

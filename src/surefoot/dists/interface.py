@@ -64,6 +64,10 @@ class Family(ABC):
         `mask` [B, mask_width] is True where an action is legal; every row (every sub-action) has a legal one.
         """
 
+    def mask_groups(self) -> dict[str, slice]:
+        """The columns of a mask that belong together, by head: one of each group must be legal."""
+        return {"": slice(0, self.mask_width)} if self.mask_width else {}
+
     @abstractmethod
     def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
         """Stored actions [N, *action_shape] as env actions [N, *space.shape] in the space's dtype."""

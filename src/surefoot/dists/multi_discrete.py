@@ -57,6 +57,7 @@ class MultiDiscreteFamily(Family):
         # [K, n] each: whether the entry exists, and where it stands in the flat row
         self._real = torch.from_numpy(real)
         self._index = torch.from_numpy(np.where(real, first[:, None] + column, 0))
+        self._columns = {str(k): slice(int(a), int(a + n)) for k, (a, n) in enumerate(zip(first, sizes, strict=True))}
         self.n_outputs = int(sizes.sum())
         self.free = None
         self.action_shape = (int(sizes.size),)
@@ -72,6 +73,9 @@ class MultiDiscreteFamily(Family):
         logits = params[..., index]
         legal = real.expand(logits.shape) if mask is None else mask.bool()[..., index] & real
         return MultiDiscrete(Categorical(logits, legal))
+
+    def mask_groups(self) -> dict[str, slice]:
+        return self._columns
 
     def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
         return (action.cpu().numpy() + self._start).astype(self._dtype).reshape(-1, *self._shape)

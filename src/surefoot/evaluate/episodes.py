@@ -11,8 +11,8 @@ from surefoot.errors import ConfigError
 from surefoot.rollout.group import EnvGroup
 from surefoot.spaces import Array
 
-Act = Callable[[Mapping[str, Array]], Array]
-"""Observation leaves [N, ...] -> env actions [N, ...]."""
+Act = Callable[[Mapping[str, Array], Array], Array]
+"""Observation leaves [N, ...] and which envs are at the start of an episode [N] -> env actions [N, ...]."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,10 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
     successes: dict[int, bool] = {}
     started, finished = n, 0
     observation = envs.reset_each([seed + i for i in range(n)])
+    fresh = np.ones(n, np.bool_)
     while finished < n_episodes:
-        step = envs.step(act(observation))
+        step = envs.step(act(observation, fresh))
+        fresh = step.terminated | step.truncated
         observation = step.observation
         total += step.reward
         length += 1

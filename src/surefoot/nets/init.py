@@ -35,6 +35,13 @@ class Initialiser:
                 self.uniform(parameter, bound)
         return layer
 
+    def matrix(self, weight: Tensor) -> None:
+        """Fill one weight matrix: orthogonal with gain 1, or uniform(±1/√fan_in)."""
+        if self._orthogonal:
+            nn.init.orthogonal_(weight, generator=self._generator)
+        else:
+            self.uniform(weight, 1 / math.sqrt(weight.shape[1]))
+
     def uniform(self, tensor: Tensor, bound: float) -> None:
         """Fill with uniform(−bound, bound)."""
         with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,59 +15,106 @@ from surefoot.dists.interface import Family
 from surefoot.nets.init import Initialiser
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
+from surefoot.policy.memory import Memory, Recall, build_memory
 from surefoot.spaces import Layout
 
 Observation = Mapping[str, Tensor]
 
 
-class Policy(nn.Module):
-    """Encoder -> action head, and encoder (own or shared) -> critic."""
+class Thought(NamedTuple):
+    """One step of N envs: action parameters [N, P], critic prediction [N, K], memory state after it [N, n]."""
 
-    def __init__(self, encoder: Encoder, head: ActionHead, value_encoder: Encoder, critic: Critic) -> None:
+    parameters: Tensor
+    prediction: Tensor
+    state: Tensor
+
+
+class Policy(nn.Module):
+    """Encoder -> (memory) -> action head, and encoder -> (memory) -> critic, with own or shared trunks."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        memory: Memory | None,
+        head: ActionHead,
+        value_encoder: Encoder,
+        value_memory: Memory | None,
+        critic: Critic,
+    ) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.head = head
-        self.value_encoder = value_encoder
-        self.critic = critic
+        self.encoder, self.memory, self.head = encoder, memory, head
+        self.value_encoder, self.value_memory, self.critic = value_encoder, value_memory, critic
+        own = 0 if value_memory is None or value_memory is memory else value_memory.state_size
+        self.state_size = (0 if memory is None else memory.state_size) + own
+        """Numbers of memory state per env; 0 without memory."""
 
     @property
     def shared(self) -> bool:
-        """Whether actor and critic have one trunk."""
+        """Whether actor and critic have one encoder."""
         return self.value_encoder is self.encoder
 
     def action_parameters(self, observation: Observation) -> Tensor:
-        """Parameters [B, P] of the action distribution."""
+        """Parameters [B, P] of the action distribution, without memory."""
         out: Tensor = self.head(self.encoder(observation))
         return out
 
     def prediction(self, observation: Observation) -> Tensor:
-        """Critic's prediction [B, K]."""
+        """Critic's prediction [B, K], without memory."""
         out: Tensor = self.critic(self.value_encoder(observation))
         return out
 
-    def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Action parameters and critic prediction; a shared trunk runs once."""
-        features = self.encoder(observation)
-        value_features = features if self.shared else self.value_encoder(observation)
+    def step(self, observation: Observation, state: Tensor) -> Thought:
+        """One step of N envs with memory."""
+        features, value_features = self._encode(observation)
+        if self.memory is None or self.value_memory is None:
+            return Thought(self.head(features), self.critic(value_features), state)
+        features, after = self.memory.step(features, state[:, : self.memory.state_size])
+        if self.value_memory is self.memory:
+            return Thought(self.head(features), self.critic(features), after)
+        value_features, value_after = self.value_memory.step(value_features, state[:, self.memory.state_size :])
+        return Thought(self.head(features), self.critic(value_features), torch.cat([after, value_after], 1))
+
+    def forward(self, observation: Observation, recall: Recall | None = None) -> tuple[Tensor, Tensor]:
+        """Action parameters and critic predictions of B rows; what is shared runs once."""
+        features, value_features = self._encode(observation)
+        if self.memory is not None and self.value_memory is not None and recall is not None:
+            split = self.memory.state_size
+            remembered = self.memory.rows(features, recall, recall.start[:, :split])
+            if self.value_memory is self.memory:
+                value_features = remembered
+            else:
+                value_features = self.value_memory.rows(value_features, recall, recall.start[:, split:])
+            features = remembered
         return self.head(features), self.critic(value_features)
 
     def parts(self) -> dict[str, nn.Module]:
         """The modules whose gradients are reported apart; each parameter is in exactly one (O05)."""
-        parts: dict[str, nn.Module] = {"encoder": self.encoder, "head": self.head}
+        parts: dict[str, nn.Module] = {"encoder": self.encoder}
+        if self.memory is not None:
+            parts["memory"] = self.memory
+        return parts | {"head": self.head} | self.critic_parts()
+
+    def critic_parts(self) -> dict[str, nn.Module]:
+        """The parts that only the value loss trains; weight decay acts on these (O04)."""
+        parts: dict[str, nn.Module] = {}
         if not self.shared:
             parts["value_encoder"] = self.value_encoder
+        if self.value_memory is not None and self.value_memory is not self.memory:
+            parts["value_memory"] = self.value_memory
         return parts | self.critic.heads()
 
-    def critic_parts(self) -> frozenset[str]:
-        """Names of the parts that only the value loss trains; weight decay acts on these (O04)."""
-        own = {} if self.shared else {"value_encoder": self.value_encoder}
-        return frozenset(own | self.critic.heads())
+    def _encode(self, observation: Observation) -> tuple[Tensor, Tensor]:
+        features = self.encoder(observation)
+        return features, features if self.shared else self.value_encoder(observation)
 
 
 def build_policy(layout: Layout, family: Family, config: Config, generator: torch.Generator) -> Policy:
     """A freshly initialised policy; equal generators give equal weights."""
     init = Initialiser(generator, config.policy.ortho_init)
     encoder = Encoder(layout, config.policy, init)
-    head = ActionHead(encoder.n_outputs, family, init)
+    memory = build_memory(config.memory, encoder.n_outputs, init)
+    head = ActionHead(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
     value_encoder = encoder if config.policy.shared else Encoder(layout, config.policy, init)
-    return Policy(encoder, head, value_encoder, build_critic(config.critic, value_encoder.n_outputs, init))
+    value_memory = memory if config.memory.shared else build_memory(config.memory, value_encoder.n_outputs, init)
+    n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs
+    return Policy(encoder, memory, head, value_encoder, value_memory, build_critic(config.critic, n_features, init))

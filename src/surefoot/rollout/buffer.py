@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,18 +15,34 @@ from surefoot.rollout.episodes import Episode
 from surefoot.spaces import Array, Layout
 
 
+class Final(NamedTuple):
+    """The true successor of a truncated step: its normalised observation, and the memory state to see it with."""
+
+    t: int
+    env: int
+    observation: Mapping[str, Array]
+    state: Tensor
+
+
 @dataclass
 class Rollout:
     """T steps of N environments, as the policy saw them.
 
     ``observation`` has T + 1 rows: the last is what the policy would act upon next. It is the true successor of the
-    last step unless that step ended an episode; true successors of truncated steps are in ``final``.
+    last step unless that step ended an episode; true successors of truncated steps are in ``final``. ``state`` has the
+    memory states before each row alike (width 0 without memory).
     """
 
     observation: dict[str, Tensor]
     """[T + 1, N, ...] by leaf, normalised."""
+    state: Tensor
+    """[T + 1, N, n], before the step (M01)."""
+    start: Tensor
+    """[T, N] bool: the step is the first of an episode, its state is the initial one (M02)."""
     action: Tensor
     """[T, N, ...] as stored by the distribution."""
+    mask: Tensor | None
+    """[T, N, M] bool, True where legal; None if the env gives no masks."""
     log_prob: Tensor
     """[T, N] at the time of acting."""
     parameters: Tensor
@@ -41,24 +58,32 @@ class Rollout:
     first_step: int = 0
     """Vector steps taken before this rollout; for naming steps in messages."""
     ended: list[tuple[int, Episode]] = field(default_factory=list)
-    """(t of the last step, episode) of the episodes that ended here, in order; they may have begun in earlier rollouts."""
-    final: list[tuple[int, int, Mapping[str, Array]]] = field(default_factory=list)
-    """(t, env, normalised true successor) of truncated steps."""
+    """(t of the last step, episode) of the episodes that ended here, in order; they may have begun in earlier ones."""
+    final: list[Final] = field(default_factory=list)
+    """Of the truncated steps, in order."""
 
     @classmethod
-    def allocate(cls, n_steps: int, n_envs: int, layout: Layout, family: Family, n_parameters: int) -> Rollout:
+    def allocate(
+        cls, n_steps: int, n_envs: int, layout: Layout, family: Family, n_parameters: int, state_size: int, masked: bool
+    ) -> Rollout:
         """Zeroed storage."""
-        lead = (n_steps, n_envs)
+
+        def flags() -> Tensor:
+            return torch.zeros(n_steps, n_envs, dtype=torch.bool)
+
         return cls(
-            {name: torch.from_numpy(array) for name, array in layout.empty(n_steps + 1, n_envs).items()},
-            torch.zeros(*lead, *family.action_shape, dtype=family.action_dtype),
-            torch.zeros(lead),
-            torch.zeros(*lead, n_parameters),
-            torch.zeros(lead),
-            torch.zeros(lead),
-            torch.zeros(lead, dtype=torch.bool),
-            torch.zeros(lead, dtype=torch.bool),
-            torch.zeros(lead, dtype=torch.bool),
+            observation={name: torch.from_numpy(x) for name, x in layout.empty(n_steps + 1, n_envs).items()},
+            state=torch.zeros(n_steps + 1, n_envs, state_size),
+            start=flags(),
+            action=torch.zeros(n_steps, n_envs, *family.action_shape, dtype=family.action_dtype),
+            mask=torch.ones(n_steps, n_envs, family.mask_width, dtype=torch.bool) if masked else None,
+            log_prob=torch.zeros(n_steps, n_envs),
+            parameters=torch.zeros(n_steps, n_envs, n_parameters),
+            reward=torch.zeros(n_steps, n_envs),
+            cost=torch.zeros(n_steps, n_envs),
+            terminated=flags(),
+            truncated=flags(),
+            valid=flags(),
         )
 
     @property
@@ -76,9 +101,10 @@ class Rollout:
         """[T, N] bool: the step ended an episode."""
         return self.terminated | self.truncated
 
-    def final_batch(self) -> dict[str, Tensor]:
-        """True successors of the truncated steps, [F, ...] by leaf, in the order of ``final``."""
-        return {
-            name: torch.from_numpy(np.stack([successor[name] for _, _, successor in self.final]))
+    def final_batch(self) -> tuple[dict[str, Tensor], Tensor]:
+        """True successors of the truncated steps: observations [F, ...] by leaf, and states [F, n]."""
+        observation = {
+            name: torch.from_numpy(np.stack([final.observation[name] for final in self.final]))
             for name in self.observation
         }
+        return observation, torch.stack([final.state for final in self.final])

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from surefoot.dists.interface import Family
 from surefoot.policy.policy import Policy
-from surefoot.rollout.buffer import Rollout
+from surefoot.rollout.buffer import Final, Rollout
 from surefoot.rollout.envs import Envs, Step
 from surefoot.rollout.episodes import EpisodeTracker
 from surefoot.rollout.guard import Guard, read_costs
+from surefoot.rollout.masks import require_legal
 from surefoot.rollout.normalise import ObservationNormaliser
 from surefoot.spaces import Array
 
@@ -37,8 +38,16 @@ class Collector:
         self.envs, self._policy, self._family, self.normaliser = envs, policy, family, normaliser
         self._generator, self._device = generator, device
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
-        self._rollout = Rollout.allocate(n_steps, envs.n_envs, envs.layout, family, n_parameters)
-        self._views = {name: tensor.numpy() for name, tensor in self._rollout.observation.items()}
+        masked = envs.gives_masks
+        self._rollout = Rollout.allocate(
+            n_steps, envs.n_envs, envs.layout, family, n_parameters, policy.state_size, masked
+        )
+        self._observations = {name: tensor.numpy() for name, tensor in self._rollout.observation.items()}
+        fields = ["action", "log_prob", "parameters", "reward", "cost", "terminated", "truncated", "valid", "start"]
+        fields += ["mask"] if masked else []
+        self._arrays = {name: getattr(self._rollout, name).numpy() for name in fields}
+        self.state = torch.zeros(envs.n_envs, policy.state_size)
+        self.fresh = np.ones(envs.n_envs, np.bool_)
         self.episodes = EpisodeTracker(envs.n_envs)
         self.pending: Mapping[str, Array] | None = None
         self.live = np.ones(envs.n_envs, np.bool_)
@@ -49,14 +58,19 @@ class Collector:
         """Reset every env."""
         self.pending = self.envs.reset(seed)
         self.live = np.ones(self.envs.n_envs, np.bool_)
+        self.fresh = np.ones(self.envs.n_envs, np.bool_)
+        self.state = torch.zeros_like(self.state)
         self._guard.observations(self.pending, 0)
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Pending observation and open episodes: tensors, and plain values."""
+    def save(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Pending observation, memory and open episodes: tensors, and plain values."""
         started = self.pending is not None
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in (self.pending or {}).items()}
+        tensors = {f"pending/{name}": torch.from_numpy(np.array(x)) for name, x in (self.pending or {}).items()}
+        if self.state.shape[1]:
+            tensors["memory"] = self.state
         values = {
             "live": self.live.tolist(),
+            "fresh": self.fresh.tolist(),
             "vector_steps": self.vector_steps,
             "episodes": self.episodes.state(),
             "envs": self.envs.state() if started else None,
@@ -64,14 +78,16 @@ class Collector:
         }
         return tensors, values
 
-    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], fresh_seed: int) -> bool:
+    def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], fresh_seed: int) -> bool:
         """Go on with the open episodes and answer True; or, if the envs could not be saved, start new ones."""
         self.vector_steps = int(values["vector_steps"])
         self.episodes.load_state(values["episodes"])
         if values["envs"] is not None:
             self.envs.load_state(values["envs"])
-            self.pending = {name: tensor.numpy().copy() for name, tensor in tensors.items()}
-            self.live = np.array(values["live"], np.bool_)
+            names = [leaf.name for leaf in self.envs.layout.leaves]
+            self.pending = {name: tensors[f"pending/{name}"].numpy().copy() for name in names}
+            self.live, self.fresh = np.array(values["live"], np.bool_), np.array(values["fresh"], np.bool_)
+            self.state = tensors["memory"].clone() if self.state.shape[1] else self.state
             return True
         if values["started"]:
             self.episodes.drop_open()
@@ -86,53 +102,76 @@ class Collector:
         rollout.first_step = self.vector_steps
         for t in range(rollout.n_steps):
             observation = self._observe(t, see=True)
-            action = self._act(t, observation)
+            action, after = self._act(t, observation)
             step = self.envs.step(action)
-            self._store(t, step)
+            self._store(t, step, after)
             self.pending, self.live = step.observation, step.live
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
         return rollout
 
     def _observe(self, t: int, see: bool) -> dict[str, Tensor]:
-        """Normalise the pending observation into row t."""
+        """Normalise the pending observation into row t, with the memory state to see it with."""
         assert self.pending is not None, "start() comes before collect()"
         if self.normaliser is not None and see:
             self.normaliser.see(self.pending, self.live)
         seen = self.pending if self.normaliser is None else self.normaliser(self.pending)
         for name, array in seen.items():
-            self._views[name][t] = array
+            self._observations[name][t] = array
+        if self.state.shape[1]:
+            self._rollout.state[t] = self.state
         return {name: tensor[t].to(self._device) for name, tensor in self._rollout.observation.items()}
 
-    def _act(self, t: int, observation: Mapping[str, Tensor]) -> Array:
-        """Sample actions for row t and return them in the env's form."""
-        rollout = self._rollout
+    def _act(self, t: int, observation: Mapping[str, Tensor]) -> tuple[Array, Tensor]:
+        """Sample actions for row t: in the env's form, and the memory states after them."""
+        arrays, rollout = self._arrays, self._rollout
         with torch.inference_mode():
-            parameters = self._policy.action_parameters(observation)
-            distribution = self._family.bind(parameters)
+            after = self.state
+            if after.shape[1]:
+                parameters, _, after = self._policy.step(observation, after.to(self._device))
+            else:
+                parameters = self._policy.action_parameters(observation)
+            distribution = self._family.bind(parameters, self._mask(t))
             action = distribution.sample(self._generator)
-            rollout.action[t] = action
-            rollout.parameters[t] = parameters
-            rollout.log_prob[t] = distribution.log_prob(action)
-            self._guard.check(rollout.log_prob[t].numpy(), "log-probability of the action", self.vector_steps)
-            self._guard.check(rollout.action[t].numpy(), "action", self.vector_steps)
-            return self._family.to_env(rollout.action[t])
+            arrays["action"][t] = action.cpu().numpy()
+            arrays["parameters"][t] = parameters.cpu().numpy()
+            arrays["log_prob"][t] = distribution.log_prob(action).cpu().numpy()
+            self._guard.check(arrays["log_prob"][t], "log-probability of the action", self.vector_steps)
+            self._guard.check(arrays["action"][t], "action", self.vector_steps)
+            return self._family.to_env(rollout.action[t]), after.cpu()
 
-    def _store(self, t: int, step: Step) -> None:
+    def _mask(self, t: int) -> Tensor | None:
+        """Legal actions of row t, stored for the update (F05)."""
+        if self._rollout.mask is None:
+            return None
+        masks = self.envs.action_masks()
+        assert masks is not None, "envs that gave masks once give them always"
+        self._arrays["mask"][t] = masks
+        require_legal(masks, self._family, self.vector_steps)
+        return self._rollout.mask[t].to(self._device)
+
+    def _store(self, t: int, step: Step, after: Tensor) -> None:
         self._guard.observations(step.observation, self.vector_steps)
         self._guard.check(step.reward, "reward", self.vector_steps)
-        rollout = self._rollout
-        rollout.reward[t] = torch.from_numpy(step.reward)
-        rollout.terminated[t] = torch.from_numpy(step.terminated)
-        rollout.truncated[t] = torch.from_numpy(step.truncated)
-        rollout.valid[t] = torch.from_numpy(step.valid)
+        arrays, rollout = self._arrays, self._rollout
         costs = read_costs(step.infos, COST_KEY, self.vector_steps)
+        arrays["reward"][t] = step.reward
+        arrays["terminated"][t] = step.terminated
+        arrays["truncated"][t] = step.truncated
+        arrays["valid"][t] = step.valid
+        arrays["start"][t] = self.fresh
+        arrays["cost"][t] = 0.0 if costs is None else costs
         for i, successor in step.final.items():
             if step.truncated[i] and not step.terminated[i]:
                 self._guard.observations({n: a[None] for n, a in successor.items()}, self.vector_steps)
-                rollout.final.append((t, i, self.normaliser(successor) if self.normaliser else successor))
+                seen = self.normaliser(successor) if self.normaliser else successor
+                rollout.final.append(Final(t, i, seen, after[i]))
         done = step.terminated | step.truncated
         successes = {i: bool(step.infos[i]["is_success"]) for i in step.final if "is_success" in step.infos[i]}
-        rollout.cost[t] = 0.0 if costs is None else torch.tensor(costs)
         ended = self.episodes.step(step.reward, step.valid, done, costs, successes)
         rollout.ended.extend((t, episode) for episode in ended)
+        self.fresh = done | ~step.valid
+        self.state = after
+        if after.shape[1] and self.fresh.any():
+            self.state = after.clone()
+            self.state[torch.from_numpy(self.fresh)] = 0.0

@@ -62,6 +62,15 @@ class Envs(ABC):
     def step(self, actions: Array) -> Step:
         """Take env actions [N, ...]."""
 
+    @property
+    def gives_masks(self) -> bool:
+        """Whether `action_masks` says which actions are legal."""
+        return False
+
+    def action_masks(self) -> Array | None:
+        """Legal actions [N, M] (True = legal) for the observation last given, or None."""
+        return None
+
     @abstractmethod
     def state(self) -> list[Any] | None:
         """Open episodes and random streams, as JSON; None if an env cannot say them."""

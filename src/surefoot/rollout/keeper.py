@@ -88,7 +88,8 @@ class Keeper:
         line, other = socket.socketpair()
         path = json.dumps([str(entry) for entry in sys.path])
         with other:
-            # Its own process group: Ctrl-C in the terminal is not meant for it. One thread for numpy: workers share cores.
+            # A process group of its own, because Ctrl-C in the terminal is not meant for it; one thread for numpy,
+            # because workers share the cores.
             self._process = subprocess.Popen(
                 [sys.executable, "-c", BOOT, path, str(other.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,

@@ -13,17 +13,27 @@ from surefoot.errors import ConfigError, EnvError
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import Env, EnvGroup
 from surefoot.rollout.vector import VectorEnvs
+from surefoot.rollout.workers import WorkerEnvs
 
 EnvLike = str | Callable[[], Env] | Env | VectorEnv[Any, Any, Any]
 
 
-def make_envs(env: EnvLike, n_envs: int, env_kwargs: Mapping[str, Any]) -> Envs:
-    """Environments in this process."""
+def make_envs(
+    env: EnvLike, n_envs: int, env_kwargs: Mapping[str, Any], workers: int = 0, worker_timeout: float = 60.0
+) -> Envs:
+    """Environments in this process, or in ``workers`` others."""
+    if workers and isinstance(env, VectorEnv | gymnasium.Env):
+        raise ConfigError(
+            f"workers = {workers}: the given {type(env).__name__} lives in this process and cannot be moved; "
+            "give an id or a callable that makes an env, or set workers = 0"
+        )
     if isinstance(env, VectorEnv):
         return VectorEnvs(env)
     if isinstance(env, gymnasium.Env):
         return EnvGroup([env])
     factory = env_factory(env, env_kwargs)
+    if workers:
+        return WorkerEnvs(factory, n_envs, workers, worker_timeout)
     return EnvGroup([factory() for _ in range(n_envs)])
 
 

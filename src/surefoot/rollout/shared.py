@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,10 +28,11 @@ Spec = tuple[tuple[int, ...], np.dtype[Any]]
 
 def nameless_memory() -> int:
     """A file descriptor of empty memory."""
-    if sys.platform == "linux":
+    try:
         return os.memfd_create("surefoot")
-    with tempfile.TemporaryFile() as file:  # elsewhere a file without a name
-        return os.dup(file.fileno())
+    except AttributeError:  # not Linux: a file without a name
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ class Worker:
         self._keeper, self._memory, self._timeout = keeper, memory, timeout
         self._job = pack(tuple(job))
         self.rows = slice(job.first_index, job.first_index + job.n_envs)
-        self.name = f"the worker of the envs {self.rows.start} to {self.rows.stop - 1}"
+        last = self.rows.stop - 1
+        self.name = "the worker of " + (f"the envs {self.rows.start} to {last}" if job.n_envs > 1 else f"env {last}")
         self.pid: int | None = None
         self._channel: Channel | None = None
         self._deadline = 0.0
@@ -46,9 +47,18 @@ class Worker:
         """Replacements since the last good step."""
 
     @property
+    def idle(self) -> bool:
+        """Whether it runs and owes no answer."""
+        return self._channel is not None and not self._asked
+
+    @property
     def ready(self) -> bool:
         """Whether it can be asked for a step."""
-        return self.set_up and not self._asked
+        return self.idle and self.set_up
+
+    def left_alone(self) -> Lost:
+        """What there is to say of a worker that is not ready."""
+        return Lost("interrupted", f"{self.name} was interrupted")
 
     def launch(self) -> None:
         """Start the process and have it make its envs; answered by `spaces`."""
@@ -83,6 +93,7 @@ class Worker:
             raise Lost("died", f"{self.name} died") from None
         self._asked = False
         if tag == channel.FAILED:
+            self.set_up = False
             message, trace = json.loads(payload)
             error = EnvError(message)
             error.add_note(f"in {self.name}:\n{trace}")

@@ -15,6 +15,8 @@ import weakref
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -35,6 +37,7 @@ from surefoot.spaces import Array, Layout
 MAX_FRUITLESS_REPLACEMENTS = 3
 """How often in a row a worker is replaced without one good step."""
 FAULTS_KEPT = 100
+Space = gymnasium.Space[Any]
 
 
 class Fault(NamedTuple):
@@ -63,6 +66,7 @@ class WorkerEnvs(Envs):
         self.faults: deque[Fault] = deque(maxlen=FAULTS_KEPT)
         self._max_restarts = max_restarts
         self._seed = 0
+        self._begun = False
         self._keeper = Keeper(worker_timeout)
         memory = nameless_memory()
         jobs = _jobs(factory, n_envs, workers)
@@ -93,39 +97,32 @@ class WorkerEnvs(Envs):
 
     def reset(self, seed: int) -> Mapping[str, Array]:
         self._seed = seed
-        self._set_up(channel.RESET, [self._origin(worker) for worker in self._workers])
+        self._set_up(channel.RESET, [[] for _ in self._workers])
         return self._observation()
 
     def step(self, actions: Array) -> Step:
         self._replace_unready()
-        np.copyto(self._board.action, actions, casting="same_kind")
+        board = self._board
+        np.copyto(board.action, actions, casting="same_kind")
         for worker in self._workers:
             if not worker.fresh:
                 worker.ask(channel.STEP)
         infos: list[Mapping[str, Any]] = [NO_INFO] * self.n_envs
         for worker in self._workers:
+            if not worker.fresh:
+                self._finish_step(worker, infos)
             if worker.fresh:
-                self._drop(worker)
-                continue
-            try:
-                report = worker.answer()
-            except Lost as lost:
-                self._replace(worker, lost)
-                self._drop(worker)
-                continue
-            worker.fruitless = 0
-            for env, info in self._read(report).items():
-                infos[env] = info
-        board = self._board
+                worker.fresh = False
+                board.reward[worker.rows] = 0
+                board.terminated[worker.rows] = board.truncated[worker.rows] = False
+                board.dropped[worker.rows] = True
         terminated, truncated, dropped = board.terminated.copy(), board.truncated.copy(), board.dropped.copy()
         final = {
             int(i): {name: array[i].copy() for name, array in board.final.items()}
             for i in np.flatnonzero(terminated | truncated)
         }
-        live = np.ones(self.n_envs, np.bool_)
-        return Step(
-            self._observation(), board.reward.copy(), terminated, truncated, ~dropped, live, final, infos, dropped
-        )
+        live, reward = np.ones(self.n_envs, np.bool_), board.reward.copy()
+        return Step(self._observation(), reward, terminated, truncated, ~dropped, live, final, infos, dropped)
 
     def state(self) -> list[Any] | None:
         """None also if a worker was lost: its envs are no longer where the caller's observations say."""
@@ -137,36 +134,163 @@ class WorkerEnvs(Envs):
             try:
                 states.append(json.loads(worker.answer()))
             except Lost as lost:
-                self._replace(worker, lost)
+                self._replace(worker, lost, channel.REVIVE, [])
                 worker.fresh = True
         if None in states or any(worker.fresh for worker in self._workers):
             return None
         return [state for part in states for state in part]
 
     def load_state(self, state: list[Any]) -> None:
+        # Seeds of restarts to come must be decided by the state alone, and differ between runs.
         self._seed = zlib.crc32(json.dumps(state).encode())
-        parts = [[*self._origin(worker), state[worker.rows]] for worker in self._workers]
-        self._set_up(channel.LOAD, parts)
+        self._set_up(channel.LOAD, [[state[worker.rows]] for worker in self._workers])
 
     def close(self) -> None:
         self._shut_down()
 
-    def _start(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+    def _start(self) -> tuple[Space, Space]:
         """Launch all workers at once; the spaces of their envs."""
         for worker in self._workers:
             worker.launch()
         spaces = [worker.spaces() for worker in self._workers]
         for worker, other in zip(self._workers, spaces, strict=True):
             if other != spaces[0]:
-                raise EnvError(
-                    f"env {worker.rows.start} has other spaces than env 0; all envs of a run must be alike"
-                )
+                raise EnvError(f"env {worker.rows.start} has other spaces than env 0; all envs of a run must be alike")
         return spaces[0]
 
-    def _set_up(self, tag: bytes, payloads: Sequence[Any]) -> None:
+    def _set_up(self, tag: bytes, extras: Sequence[list[Any]]) -> None:
         """Have every worker start or load its envs; one that is lost meanwhile is replaced and asked again."""
         self._check_open()
-        for worker in self._workers:
+        asked = []
+        for worker, extra in zip(self._workers, extras, strict=True):
             worker.fresh = False
-        for worker, payload in zip(self._workers, payloads, strict=True):
-            ...
+            if worker.idle:
+                worker.ask(tag, self._origin(worker, extra))
+                asked.append((worker, extra))
+            else:
+                self._replace(worker, worker.left_alone(), tag, extra)
+        for worker, extra in asked:
+            try:
+                self._read(worker.answer())
+                worker.set_up = True
+            except Lost as lost:
+                self._replace(worker, lost, tag, extra)
+        self._begun = True
+
+    def _finish_step(self, worker: Worker, infos: list[Mapping[str, Any]]) -> None:
+        try:
+            report = worker.answer()
+        except Lost as lost:
+            self._replace(worker, lost, channel.REVIVE, [])
+            worker.fresh = True
+            return
+        worker.fruitless = 0
+        for env, info in self._read(report).items():
+            infos[env] = info
+
+    def _replace_unready(self) -> None:
+        """Replace workers that an exception, such as Ctrl-C, left in mid-command."""
+        self._check_open()
+        if not self._begun:
+            raise EnvError("reset() or load_state() comes before the first step")
+        for worker in self._workers:
+            if not worker.ready:
+                self._replace(worker, worker.left_alone(), channel.REVIVE, [])
+                worker.fresh = True
+
+    def _replace(self, worker: Worker, lost: Lost, tag: bytes, extra: list[Any]) -> None:
+        """Put a new process in the place of a lost one and have it set up its envs."""
+        while True:
+            how = worker.end()
+            message = f"{lost} {how}" if lost.kind == "died" else str(lost)
+            worker.fruitless += 1
+            if worker.fruitless > MAX_FRUITLESS_REPLACEMENTS:
+                raise EnvError(
+                    f"{message}; replaced {MAX_FRUITLESS_REPLACEMENTS} times in a row, it did not make one good step. "
+                    "Correct the env, or set workers = 0 to see what it does"
+                )
+            for env in range(worker.rows.start, worker.rows.stop):
+                self._count(env, lost.kind, message)
+            try:
+                worker.launch()
+                worker.spaces()
+                worker.call(channel.ATTACH, str(self.n_envs).encode())
+                self._read(worker.call(tag, self._origin(worker, extra)))
+                worker.set_up = True
+                return
+            except Lost as again:
+                lost = again
+
+    def _origin(self, worker: Worker, extra: list[Any]) -> bytes:
+        """What decides the seeds of a worker's envs, and what else it needs to set them up."""
+        restarts = [counter.total() for counter in self.restarts[worker.rows]]
+        return json.dumps([self._seed, restarts, *extra]).encode()
+
+    def _read(self, report: bytes) -> dict[int, Mapping[str, Any]]:
+        """Infos by env; faults are counted."""
+        if not report:
+            return {}
+        infos: dict[int, Mapping[str, Any]]
+        infos, faults = unpack(report)
+        for env, message in faults:
+            self._count(env, "raised", message)
+        return infos
+
+    def _count(self, env: int, kind: Kind, message: str) -> None:
+        counter = self.restarts[env]
+        counter[kind] += 1
+        self.faults.append(Fault(env, kind, message))
+        if counter.total() > self._max_restarts:
+            kinds = ", ".join(f"{kind} {count}" for kind, count in counter.items())
+            raise EnvError(
+                f"env {env} was made anew more than {self._max_restarts} times ({kinds}); the last reason: {message}"
+            )
+
+    def _observation(self) -> dict[str, Array]:
+        return {name: array.copy() for name, array in self._board.observation.items()}
+
+    def _check_open(self) -> None:
+        if not self._shut_down.alive:
+            raise EnvError("these envs are closed")
+
+
+def _jobs(factory: Callable[[], Env], n_envs: int, workers: int) -> list[Job]:
+    """Envs in equal, contiguous shares."""
+    if not 1 <= workers <= n_envs:
+        raise ConfigError(f"workers = {workers} must be between 1 and n_envs = {n_envs}")
+    try:
+        packed = pack(CloudpickleWrapper(factory))
+    except Exception as error:
+        raise ConfigError(
+            f"the env cannot be sent to a worker process ({type(error).__name__}: {error}); give an id or a callable "
+            "that holds plain values only, or set workers = 0"
+        ) from error
+    bounds = [i * n_envs // workers for i in range(workers + 1)]
+    path = [str(entry) for entry in sys.path]
+    specs = _registered_here()
+    return [Job(path, specs, packed, a, b - a) for a, b in pairwise(bounds)]
+
+
+def _registered_here() -> list[bytes]:
+    """Gymnasium ids that a fresh process would not know."""
+    found = []
+    for spec in gymnasium.registry.values():
+        if not (isinstance(spec.entry_point, str) and spec.entry_point.startswith("gymnasium.")):
+            with suppress(Exception):  # an id that cannot be sent is missed only if it is used
+                found.append(pack(CloudpickleWrapper(spec)))  # type: ignore[arg-type]  # it takes any object
+    return found
+
+
+def _shut_down(owner: int, workers: Sequence[Worker], keeper: Keeper, memory: int) -> None:
+    """Let the workers close their envs, for a while; then end all processes."""
+    if os.getpid() != owner:
+        return  # a fork of the training process; the workers are not its own
+    deadline = time.monotonic() + GRACE_SECONDS
+    try:
+        for worker in workers:
+            worker.say_goodbye(deadline)
+        for worker in workers:
+            worker.see_off(deadline)
+    finally:
+        keeper.close()
+        os.close(memory)

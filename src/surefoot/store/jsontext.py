@@ -42,13 +42,16 @@ def dumps(value: JSON, *, name: str = "value", indent: int | None = None) -> byt
     return data
 
 
-def loads(data: bytes) -> JSON:
-    """Decode text; raises InvalidJson for anything that is not strict JSON within the limits."""
+def loads(data: bytes, *, markers: bool = True) -> JSON:
+    """Decode text; raises InvalidJson for anything that is not strict JSON within the limits.
+
+    `markers=False` is for text that `dumps` did not write: `$` has no meaning there.
+    """
     _check_limits(data)
     try:
         return json.loads(
             data.decode("utf-8"),
-            object_pairs_hook=_object,
+            object_pairs_hook=_marked_object if markers else _object,
             parse_constant=_refuse_constant,
             parse_float=_finite_float,
             parse_int=_bounded_int,
@@ -105,23 +108,27 @@ def _encode_key(key: object, place: str) -> str:
     return "$" + key if key.startswith("$") else key
 
 
-def _object(pairs: list[tuple[str, JSON]]) -> JSON:
-    """One JSON object: a non-finite float, or a dict without duplicate keys."""
-    if len(pairs) == 1 and pairs[0][0] == _FLOAT_KEY:
-        word = pairs[0][1]
+def _object(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    """One JSON object, without duplicate keys."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise InvalidJson("an object has a key twice")
+    return found
+
+
+def _marked_object(pairs: list[tuple[str, JSON]]) -> JSON:
+    """One JSON object as `dumps` writes it: a non-finite float, or a dict whose `$` are doubled."""
+    found = _object(pairs)
+    if not any(key.startswith("$") for key in found):
+        return found
+    if len(found) == 1 and _FLOAT_KEY in found:
+        word = found[_FLOAT_KEY]
         if not isinstance(word, str) or word not in _NON_FINITE:
             raise InvalidJson("a $float that is not nan, inf or -inf")
         return _NON_FINITE[word]
-    found: dict[str, JSON] = {}
-    for key, value in pairs:
-        if key in found:
-            raise InvalidJson(f"duplicate key {key[:80]!r}")
-        if key.startswith("$") and not key.startswith("$$"):
-            raise InvalidJson(f"unknown marker {key[:80]!r}")
-        found[key] = value
-    if any(key.startswith("$") for key in found):
-        return {key.removeprefix("$") if key.startswith("$") else key: value for key, value in found.items()}
-    return found
+    if any(key.startswith("$") and not key.startswith("$$") for key in found):
+        raise InvalidJson("an unknown marker: a key that starts with a single $")
+    return {key[1:] if key.startswith("$") else key: value for key, value in found.items()}
 
 
 def _refuse_constant(word: str) -> JSON:

@@ -76,7 +76,7 @@ def read_header(file: BufferedReader, size: int) -> list[TensorEntry]:
     if length > min(size - 8, jsontext.MAX_BYTES):
         raise InvalidTensors(f"claims a header of {length} bytes in a file of {size}")
     try:
-        header = jsontext.loads(file.read(length))
+        header = jsontext.loads(file.read(length), markers=False)
     except jsontext.InvalidJson as error:
         raise InvalidTensors(f"header: {error}") from error
     if not isinstance(header, dict):

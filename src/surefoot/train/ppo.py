@@ -49,8 +49,9 @@ class PPO:
             raise ConfigError(f"give either config or single settings, not both (got {', '.join(settings)})")
         self._env = env
         self.config = config if config is not None else _configure(env, settings)
-        envs = make_envs(env, self.config.n_envs, self.config.env_kwargs)
-        self.learner = Learner(self.config, envs)
+        chosen = self.config
+        envs = make_envs(env, chosen.n_envs, chosen.env_kwargs, chosen.workers, chosen.worker_timeout)
+        self.learner = Learner(chosen, envs)
         self.logger_values: dict[str, float] = {}
         self._logged: dict[str, float] = {}
         self._evaluation_envs: EnvGroup | None = None
@@ -104,7 +105,6 @@ class PPO:
         action_masks: Array | None = None,
     ) -> tuple[Any, Any]:
         """Action for one observation or a batch of them, and the memory state (None without memory)."""
-        del episode_start  # only memory needs to know
         layout = self.learner.envs.layout
         leaf = layout.leaves[0]
         parts = layout.split(obs)
@@ -117,29 +117,55 @@ class PPO:
                     f"observation {each.name!r} has shape {parts[each.name].shape[1:]}, the env gives {each.shape}"
                 )
         masks = None if action_masks is None else np.atleast_2d(np.asarray(action_masks, bool))
-        actions = self.act(parts, deterministic, masks)
+        fresh = None if episode_start is None else np.atleast_1d(np.asarray(episode_start, bool))
+        actions, state = self.act(parts, state, fresh, deterministic, masks)
         return (actions[0] if single else actions), state
 
-    def act(self, observation: Mapping[str, Array], deterministic: bool, masks: Array | None = None) -> Array:
-        """Env actions [N, ...] for raw observation leaves [N, ...]."""
+    def act(
+        self,
+        observation: Mapping[str, Array],
+        state: Array | None,
+        fresh: Array | None,
+        deterministic: bool,
+        masks: Array | None = None,
+    ) -> tuple[Array, Array | None]:
+        """Env actions [N, ...] for raw observation leaves [N, ...], and memory states [N, n] (None without memory).
+
+        ``fresh`` [N] marks the rows that begin an episode: their memory is reset.
+        """
         learner = self.learner
+        policy, device = learner.policy, learner.device
         seen = learner.observations(observation) if learner.observations is not None else observation
         with torch.inference_mode():
-            tensors = {
-                name: torch.as_tensor(np.ascontiguousarray(a), device=learner.device) for name, a in seen.items()
-            }
-            mask = None if masks is None else torch.as_tensor(masks, device=learner.device)
-            distribution = learner.family.bind(learner.policy.action_parameters(tensors), mask)
+            tensors = {name: torch.as_tensor(np.ascontiguousarray(x), device=device) for name, x in seen.items()}
+            mask = None if masks is None else torch.as_tensor(masks, device=device)
+            if policy.state_size:
+                n = next(iter(tensors.values())).shape[0]
+                before = torch.zeros(n, policy.state_size) if state is None else torch.as_tensor(state).clone()
+                if fresh is not None:
+                    before[torch.as_tensor(fresh)] = 0.0
+                parameters, _, after = policy.step(tensors, before.to(device))
+                state = after.cpu().numpy()
+            else:
+                parameters = policy.action_parameters(tensors)
+            distribution = learner.family.bind(parameters, mask)
             action = distribution.mode() if deterministic else distribution.sample(self._sampler)
-            return learner.family.to_env(action.cpu())
+            return learner.family.to_env(action.cpu()), state
 
     def evaluate(
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
     ) -> Evaluation:
         """Play whole episodes on separate envs; episode i starts from seed + i. Training is not disturbed."""
         envs = self._evaluators() if env is None else self._group_of(env)
+        state: Array | None = None
+
+        def act(observation: Mapping[str, Array], fresh: Array) -> Array:
+            nonlocal state
+            actions, state = self.act(observation, state, fresh, deterministic, envs.action_masks())
+            return actions
+
         with _threads(self.config.threads):
-            return play(envs, lambda observation: self.act(observation, deterministic), n_episodes, seed)
+            return play(envs, act, n_episodes, seed)
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to a directory: weights, optimiser, normalisers, schedules, random streams."""

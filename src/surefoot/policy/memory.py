@@ -1,0 +1,90 @@
+"""Memory between encoder and heads: LSTM or GRU over whole sequences, in one call.
+
+The state of a memory is one row of numbers per env, so that it is stored, reset and saved like any other tensor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.config import MemoryConfig
+from surefoot.nets.init import Initialiser
+
+
+class Recall(NamedTuple):
+    """How the B rows of a minibatch lie in S sequences, padded to length L.
+
+    ``place`` [S, L] is the row at each place (padding repeats row 0), ``row`` [B] the flat place s·L + l of each row,
+    ``start`` [S, n] the memory state before the first step of each sequence.
+    """
+
+    place: Tensor
+    row: Tensor
+    start: Tensor
+
+
+class Memory(nn.Module, ABC):
+    """Features over time -> features that remember."""
+
+    state_size: int
+    """Numbers of state per env."""
+    n_outputs: int
+
+    @abstractmethod
+    def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [S, L, F] from states [S, n] -> outputs [S, L, H] and the states after the last step [S, n]."""
+
+    def step(self, features: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of N envs: features [N, F], state [N, n] -> output [N, H], new state [N, n]."""
+        outputs, after = self.sequences(features.unsqueeze(1), state)
+        return outputs.squeeze(1), after
+
+    def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
+        """Rows [B, F] that belong to sequences -> rows [B, H]."""
+        outputs, _ = self.sequences(features[recall.place], start)
+        return outputs.flatten(0, 1)[recall.row]
+
+
+class Recurrent(Memory):
+    """LSTM or GRU, then LayerNorm (M05): orthogonal weights, zero biases, forget-gate bias 1."""
+
+    def __init__(self, n_inputs: int, config: MemoryConfig, init: Initialiser) -> None:
+        super().__init__()
+        cell = {"lstm": nn.LSTM, "gru": nn.GRU}[config.kind]
+        self._is_lstm = config.kind == "lstm"
+        self._layers, self._width = config.layers, config.hidden_size
+        self.cell = cell(n_inputs, config.hidden_size, config.layers, batch_first=True)
+        self.norm = nn.LayerNorm(config.hidden_size)
+        self.state_size = config.layers * config.hidden_size * (2 if self._is_lstm else 1)
+        self.n_outputs = config.hidden_size
+        self._initialise(init)
+
+    def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()
+        if self._is_lstm:
+            outputs, (hidden, carry) = self.cell(features, (parts[: self._layers], parts[self._layers :]))
+            after = torch.cat([hidden, carry])
+        else:
+            outputs, after = self.cell(features, parts)
+        normed: Tensor = self.norm(outputs)
+        return normed, after.transpose(0, 1).reshape(start.shape)
+
+    def _initialise(self, init: Initialiser) -> None:
+        width = self._width
+        for name, parameter in self.cell.named_parameters():
+            if name.startswith("weight"):
+                for gate in parameter.data.split(width):
+                    init.matrix(gate)
+            else:
+                nn.init.zeros_(parameter)
+                if self._is_lstm and name.startswith("bias_ih"):  # gates are stored as input, forget, cell, output
+                    parameter.data[width : 2 * width] = 1.0
+
+
+def build_memory(config: MemoryConfig, n_inputs: int, init: Initialiser) -> Memory | None:
+    """The configured memory, or None."""
+    return None if config.kind == "none" else Recurrent(n_inputs, config, init)
