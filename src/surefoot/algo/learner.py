@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,10 @@ class LearnerState:
     """Open episodes are included, so that a continued run equals an uninterrupted one bit for bit (Y02)."""
 
 
+class Abandoned(Exception):
+    """The iteration was given up half way; the learner's state is that of no checkpoint."""
+
+
 class Learner:
     """Runs iterations of rollout and update."""
 
@@ -90,6 +94,8 @@ class Learner:
         step = EagerStep(self.policy, self.family, self.flat, self.optimiser, ppo)
         self.updater = Updater(step, config, shuffle)
         self.plan = CoefficientPlan(ppo)
+        self.interrupted: Callable[[], bool] = _never
+        """Asked before each env step and each minibatch; True abandons the iteration with `Abandoned`."""
         self._generators = {"act": act_generator, "shuffle": shuffle}
         self.timesteps = 0
         self.updates = 0
@@ -114,7 +120,7 @@ class Learner:
         """Step the environments; the rollout is valid until the next call."""
         if self.collector.pending is None:
             self.collector.start(self.config.seed)
-        rollout = self.collector.collect()
+        rollout = self.collector.collect(self._check)
         self.timesteps += int(rollout.valid.sum())
         return rollout
 
@@ -124,7 +130,7 @@ class Learner:
         first = self.updates == 0
         estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo, first)
         coefficients = self.plan.at(self.updates, total_updates)
-        record = self.updater.update(rollout, estimates, coefficients, self.updates)
+        record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)
         episodes = self.collector.episodes.summary()
         if record.gradient_steps:  # an update in which every step was skipped does not move the schedules (O09)
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
@@ -137,6 +143,10 @@ class Learner:
             measures["train/reward_scale"] = self.rewards.scale
         steps = int(rollout.valid.sum())
         return IterationRecord(record, episodes, measures, steps, time.perf_counter() - start)
+
+    def _check(self) -> None:
+        if self.interrupted():
+            raise Abandoned
 
     def state(self) -> LearnerState:
         """A copy of everything that the next iteration depends on."""
@@ -182,6 +192,10 @@ class Learner:
             self._compile()
         fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
         self.collector.load(_section(state.tensors, "collector"), state.values["collector"], fresh_seed)
+
+
+def _never() -> bool:
+    return False
 
 
 def action_family(space: spaces.Space[Any], config: Config) -> Family:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, flatten
@@ -27,8 +29,18 @@ class Updater:
         self.bad_streak = 0
         """Optimiser steps skipped in a row, over updates."""
 
-    def update(self, rollout: Rollout, estimates: Estimates, coefficients: Coefficients, index: int) -> UpdateRecord:
-        """``n_epochs`` passes over the rollout, each gradient judged before it is applied."""
+    def update(
+        self,
+        rollout: Rollout,
+        estimates: Estimates,
+        coefficients: Coefficients,
+        index: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> UpdateRecord:
+        """``n_epochs`` passes over the rollout, each gradient judged before it is applied.
+
+        ``check`` is called before each minibatch and may raise to give up.
+        """
         flat = self.step.flat
         batch = flatten(rollout, estimates, flat.values.device)
         tally = Tally(tuple(flat.slices), self._ppo.max_grad_norm)
@@ -41,6 +53,7 @@ class Updater:
         for epoch in range(self._ppo.n_epochs):
             unread: list[tuple[int, Batch, StepResult]] = []
             for number, minibatch in enumerate(batches.epoch(self._generator)):
+                check()
                 if not all_valid and not bool(minibatch.weight.any()):
                     continue
                 unread.append((number, minibatch, self.step(minibatch, coefficients)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from surefoot.cli.options import collect_settings
 from surefoot.config import Config, from_dict, from_toml, merge
 from surefoot.config.presets import PRESETS, preset
-from surefoot.errors import ConfigError, RunError
+from surefoot.errors import ConfigError, NoCheckpointError, RunError
 
 if TYPE_CHECKING:
     from surefoot.train.ppo import PPO
@@ -49,13 +49,20 @@ def resume(arguments: argparse.Namespace) -> None:
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run, latest_checkpoint, read_config
 
-    goal = arguments.total_timesteps
     config = read_config(arguments.run)
-    found = latest_checkpoint(arguments.run)
+    total = arguments.total_timesteps if arguments.total_timesteps is not None else config.total_timesteps
+    config = from_dict(config.model_dump(exclude_none=True) | {"total_timesteps": total})
+    try:
+        found = latest_checkpoint(arguments.run)
+    except NoCheckpointError as error:
+        if not arguments.fresh:
+            raise RunError(f"{error}; `surefoot resume {arguments.run} --fresh` starts from the beginning") from None
+        _say(f"{error}; starting from the beginning")
+        _go(PPO(config.env, config=config), Run.reopen(arguments.run, config, 0), arguments.quiet)
+        return
     for path, reason in found.skipped:
         _say(f"passed over {path}: {reason}")
     state, saved, extra = from_snapshot(found.snapshot, found.manifest)
-    total = goal if goal is not None else config.total_timesteps
     config = saved.model_copy(update={"total_timesteps": total, "run": config.run})
     agent = PPO.restore(state, config)
     if agent.num_timesteps >= total:
@@ -63,12 +70,7 @@ def resume(arguments: argparse.Namespace) -> None:
         return
     exactly = "exactly" if found.manifest.exact else "with new episodes (the env cannot save its state)"
     _say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
-    _go(
-        agent,
-        Run.reopen(arguments.run, config, agent.num_timesteps),
-        arguments.quiet,
-        dict(extra).get("callbacks"),
-    )
+    _go(agent, Run.reopen(arguments.run, config, agent.num_timesteps), arguments.quiet, dict(extra).get("callbacks"))
 
 
 def evaluate(arguments: argparse.Namespace) -> None:

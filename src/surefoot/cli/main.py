@@ -60,6 +60,7 @@ def build_parser() -> Parser:
     resume = commands.add_parser("resume", help="continue a run", description="Continue a run where it stopped.")
     resume.add_argument("run", type=Path, metavar="DIR")
     resume.add_argument("--total-timesteps", type=int, metavar="N", help="new goal, in env steps from the very start")
+    resume.add_argument("--fresh", action="store_true", help="if no checkpoint can be read, start from the beginning")
     resume.add_argument("--quiet", action="store_true", help="no progress")
 
     evaluate = commands.add_parser("eval", help="evaluate a run", description="Play episodes with fixed seeds.")

@@ -7,6 +7,7 @@ from surefoot.config.schema import (
     MemoryConfig,
     PolicyConfig,
     PPOConfig,
+    RiskConfig,
     RunConfig,
     Section,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "MemoryConfig",
     "PPOConfig",
     "PolicyConfig",
+    "RiskConfig",
     "RunConfig",
     "Section",
     "config_hash",

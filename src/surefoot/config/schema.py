@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from surefoot.config.risk_rules import risk_complaints
 from surefoot.config.schedule import parse_schedule
 
 
@@ -28,6 +29,12 @@ def _within(low: float, high: float = math.inf) -> AfterValidator:
         return spec.values[0] if spec.kind == "constant" else value
 
     return AfterValidator(check)
+
+
+def _no_decay(value: float | str) -> float | str:
+    if parse_schedule(value).kind == "decay":
+        raise ValueError("decay(…) is for ent_coef; use linear, cosine, piecewise or warmup here")
+    return value
 
 
 Coefficient = Annotated[float | str, _within(0.0)]
@@ -117,9 +124,7 @@ class PPOConfig(Section):
     @field_validator("learning_rate", "clip_range", "clip_range_vf", "vf_coef", mode="after")
     @classmethod
     def _decay_is_for_entropy(cls, value: float | str | None) -> float | str | None:
-        if value is not None and parse_schedule(value).kind == "decay":
-            raise ValueError("decay(…) is for ent_coef; use linear, cosine, piecewise or warmup here")
-        return value
+        return value if value is None else _no_decay(value)
 
 
 class PolicyConfig(Section):
@@ -171,6 +176,33 @@ class MemoryConfig(Section):
     """Steps before each cut sequence that are replayed to refresh its state, without loss; needs max_length."""
 
 
+class RiskConfig(Section):
+    """Tail risk and costs in the objective. They act on the advantages of the policy, never on the critic's values."""
+
+    kind: Literal["none", "cvar_objective", "cvar_constraint", "cost_constraint"] = "none"
+    """Mix CVaR into the objective, keep CVaR of the episode return above a limit, or the mean cost below one."""
+    alpha: Annotated[float, Gt(0.0), Le(1.0)] = 0.05
+    """CVaR is the mean return of the worst share alpha of episodes."""
+    limit_per_episode: float | None = None
+    """Lowest CVaR of the episode return, or highest mean episode cost; of the plain sum over an episode, raw."""
+    limit_discounted: float | None = None
+    """The same for the sum discounted by ppo.gamma from the start of the episode, raw."""
+    cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
+    """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
+    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(0.05, 0)"
+    """Change of the multiplier per update and unit of violation; falls to 0 by default, so that it comes to rest."""
+    multiplier_init: Annotated[float, Ge(0.0)] = 0.0
+    """Multiplier at the start."""
+    multiplier_kp: Annotated[float, Ge(0.0)] = 1.0
+    """Weight of the smoothed violation in the multiplier: damps its swings. 0 is plain dual ascent."""
+    multiplier_kd: Annotated[float, Ge(0.0)] = 0.0
+    """Weight of the change of the smoothed violation in the multiplier."""
+    multiplier_smoothing: Annotated[float, Ge(0.0), Lt(1.0)] = 0.8
+    """Share of the old value in the smoothed violation; 0 does not smooth."""
+    cost_key: str = "cost"
+    """Key of the cost in the env's info, for kind cost_constraint."""
+
+
 class RunConfig(Section):
     """What a run writes, and when."""
 
@@ -217,6 +249,7 @@ class Config(Section):
     policy: PolicyConfig = PolicyConfig()
     critic: CriticConfig = CriticConfig()
     memory: MemoryConfig = MemoryConfig()
+    risk: RiskConfig = RiskConfig()
     run: RunConfig = RunConfig()
 
     @property
@@ -286,7 +319,7 @@ def _other_complaints(config: Config) -> list[str]:
         found.append("run.patience counts evaluations: set run.eval_every")
     if changed(run, "eval_episodes") and not run.eval_every:
         found.append("run.eval_episodes needs run.eval_every")
-    found += _memory_complaints(config)
+    found += _memory_complaints(config) + risk_complaints(config.risk)
     if config.workers > config.n_envs:
         found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
     if not config.workers and changed(config, "worker_timeout"):

@@ -3,8 +3,10 @@
 A prediction is a tensor [B, K]: one mean (K = 1), N quantiles, or N logits over atoms. It is stored in the rollout
 as it is, so that clipping compares a critic with its own old output.
 
-Two units meet here. *Raw* is the unit of the (normalised) rewards: `mean`, `risk` and `targets` speak it. What the
-network predicts may be scaled further (PopArt); only the critic itself knows that unit, and `loss` takes care of it.
+Two units meet here. *Raw* is the unit of the (normalised) rewards: `mean`, `risk`, `quantile`, `absorb` and `measures`
+speak it, and `targets` is given it. What the network predicts may be scaled further (PopArt); only the critic itself
+knows that unit. What `targets` gives is in the unit and form that `loss` of the same critic takes, and means nothing to
+anyone else.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 
@@ -24,6 +27,11 @@ class ValueLoss(NamedTuple):
     clipped: Tensor
     active: Tensor
     """1 where the clipped loss is the larger one, so that clipping changed the sample's gradient."""
+
+    @staticmethod
+    def plain(loss: Tensor) -> ValueLoss:
+        """Of a critic that does not clip."""
+        return ValueLoss(loss, loss, loss, torch.zeros_like(loss))
 
 
 class Critic(nn.Module, ABC):
@@ -45,20 +53,28 @@ class Critic(nn.Module, ABC):
         """CVaR_alpha of the return [...], raw: the mean of its worst ``alpha`` share."""
 
     @abstractmethod
+    def quantile(self, prediction: Tensor, level: float) -> Tensor:
+        """What the return does not exceed with probability ``level`` [...], raw; VaR at that level."""
+
+    @abstractmethod
     def loss(self, prediction: Tensor, old: Tensor, targets: Tensor, clip_range: Tensor | float | None) -> ValueLoss:
         """Per-sample loss against `targets`; with ``clip_range`` the prediction is clipped around ``old`` (C01)."""
 
-    def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
-        """What to learn, raw: λ-returns [T, N], or the law of the return [T, N, M].
+    @abstractmethod
+    def rescale(self, factor: Tensor, offset: Tensor) -> None:
+        """From now on answer ``factor``·y + ``offset`` wherever the answer was the return y; both 0-dim."""
 
-        ``discounts`` [T, N] is γ, or 0 where the episode terminated; ``successors`` [T, N, K] predicts the true
-        successors. The default are the λ-returns.
+    def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
+        """What to learn, as `loss` takes it: [T, N] or [T, N, ...].
+
+        ``returns`` [T, N] are the λ-returns; ``discounts`` [T, N] is γ, or 0 where the episode terminated;
+        ``successors`` [T, N, K] predicts the true successors. The default are the λ-returns.
         """
         del rewards, discounts, successors
         return returns
 
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
-        """Take in the statistics of a rollout's returns [T, N], raw, without changing any raw prediction (A09).
+        """Take in the statistics of a rollout's returns [T, N], raw, without changing what was learned (A09).
 
         Called once after each update, and before the first.
         """

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from surefoot.config import CriticConfig
 from surefoot.critics.base import Critic
+from surefoot.critics.categorical import CategoricalCritic
+from surefoot.critics.popart import PopArt
+from surefoot.critics.quantile import QuantileCritic
 from surefoot.critics.scalar import ScalarCritic
+from surefoot.critics.twin import Twin
 from surefoot.nets.init import Initialiser
 
 
 def build_critic(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
-    """The critic of the configured kind over ``n_features`` inputs."""
-    kinds = {"scalar": ScalarCritic}
-    return kinds[config.kind](n_features, init)
+    """The configured critic over ``n_features`` inputs; twins with own trunks see one half of them each."""
+    if config.twin == "none":
+        return _one(config, n_features, init)
+    width = n_features // 2 if config.twin == "trunks" else n_features
+    views = slice(width), slice(n_features - width, n_features)
+    return Twin(_one(config, width, init), _one(config, width, init), views)
+
+
+def _one(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
+    critic = _KINDS[config.kind](config, n_features, init)
+    return PopArt(critic) if config.popart else critic
+
+
+def _scalar(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
+    return ScalarCritic(n_features, init)
+
+
+def _quantile(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
+    backup = config.targets == "backup"
+    return QuantileCritic(n_features, init, config.n_quantiles, config.kappa, config.clip_mode, backup)
+
+
+def _categorical(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
+    backup = config.targets == "backup"
+    support = None if config.v_min is None or config.v_max is None else (config.v_min, config.v_max)
+    return CategoricalCritic(n_features, init, config.n_atoms, support, config.clip_mode, backup)
+
+
+_KINDS: dict[str, Callable[[CriticConfig, int, Initialiser], Critic]] = {
+    "scalar": _scalar,
+    "quantile": _quantile,
+    "categorical": _categorical,
+}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from surefoot.critics.base import Critic, ValueLoss
-from surefoot.math.value_clip import clipped_value_loss
+from surefoot.critics.scale import rescale_layer
+from surefoot.math.value_clip import clipped_value_loss, squared_error
 from surefoot.nets.init import VALUE_GAIN, Initialiser
 
 
@@ -31,9 +31,16 @@ class ScalarCritic(Critic):
         del alpha
         return prediction[..., 0]
 
+    def quantile(self, prediction: Tensor, level: float) -> Tensor:
+        """A point mass: every quantile is the mean."""
+        del level
+        return prediction[..., 0]
+
     def loss(self, prediction: Tensor, old: Tensor, targets: Tensor, clip_range: Tensor | float | None) -> ValueLoss:
         values = self.mean(prediction)
         if clip_range is None:
-            error = (values - targets).square()
-            return ValueLoss(error, error, error, torch.zeros_like(error))
+            return ValueLoss.plain(squared_error(values, targets))
         return ValueLoss(*clipped_value_loss(values, self.mean(old), targets, clip_range))
+
+    def rescale(self, factor: Tensor, offset: Tensor) -> None:
+        rescale_layer(self.head, factor, offset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -94,13 +94,14 @@ class Collector:
             self.start(fresh_seed)
         return not values["started"]
 
-    def collect(self) -> Rollout:
-        """Fill the rollout; its storage is used again by the next call."""
+    def collect(self, check: Callable[[], None] = lambda: None) -> Rollout:
+        """Fill the rollout; its storage is used again by the next call. ``check`` may raise before any step."""
         rollout = self._rollout
         rollout.final.clear()
         rollout.ended.clear()
         rollout.first_step = self.vector_steps
         for t in range(rollout.n_steps):
+            check()
             observation = self._observe(t, see=True)
             action, after = self._act(t, observation)
             step = self.envs.step(action)

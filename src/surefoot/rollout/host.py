@@ -77,7 +77,7 @@ class Host:
     def state(self, payload: bytes) -> bytes:
         """The group's state."""
         del payload
-        return json.dumps(self._group.state()).encode()
+        return json.dumps(self._group.state(), default=_plain).encode()
 
     def load(self, payload: bytes) -> bytes:
         """Put the group into a state."""
@@ -154,3 +154,10 @@ def make_one(factory: Callable[[], Env], index: int) -> Env:
         return factory()
     except Exception as error:
         raise EnvRaisedError(f"env {index} could not be made: {type(error).__name__}: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Numpy's scalars as Python's, which is how they come back from a checkpoint too."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"an env's state must be JSON; it holds {value!r}")

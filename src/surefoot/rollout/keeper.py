@@ -19,15 +19,16 @@ BOOT = (
 )
 GRACE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
+FORK_SECONDS, END_SECONDS = 60.0, 5.0
+"""How long an order may take; the first fork includes the start of the keeper."""
 
 
 class Keeper:
     """Starts workers and ends them; started on first use, and again if it was killed."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self) -> None:
         if os.name != "posix":
             raise ConfigError(f"worker processes need Linux or macOS, this is {sys.platform}; set workers = 0")
-        self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
 
@@ -39,17 +40,17 @@ class Keeper:
     def fork(self, worker_end: socket.socket, memory: int) -> int:
         """A new worker at the other end of a socket, with the memory; its process id."""
         for _ in range(2):  # a keeper that was killed is found out only by use
-            answer = self._order(FORK, 0, [worker_end.fileno(), memory])
+            answer = self._order(FORK, 0, [worker_end.fileno(), memory], FORK_SECONDS)
             if answer is not None:
                 return answer
         raise EnvError(
-            f"the process that starts workers did not answer within {self._timeout:g} s, twice; is the machine out of "
+            f"the process that starts workers did not answer within {FORK_SECONDS:g} s, twice; is the machine out of "
             "memory or processes? Set workers = 0 to do without"
         )
 
     def end(self, pid: int) -> str:
         """Kill a worker and what it started; returns when it is gone, with how it ended."""
-        code = None if self._process is None else self._order(END, pid, [])
+        code = None if self._process is None else self._order(END, pid, [], END_SECONDS)
         if code is None:
             return "together with the process that started it"
         return f"by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"with exit code {code}"
@@ -66,14 +67,14 @@ class Keeper:
             process.kill()
             process.wait()
 
-    def _order(self, tag: bytes, pid: int, fds: list[int]) -> int | None:
+    def _order(self, tag: bytes, pid: int, fds: list[int], seconds: float) -> int | None:
         """The answer to an order; None, and no keeper left, if it could not be had."""
         if self._line is None:
             self._start()
         assert self._line is not None
         answer = b""
         try:
-            self._line.settimeout(self._timeout)
+            self._line.settimeout(seconds)
             socket.send_fds(self._line, [ORDER.pack(tag, pid)], fds)
             answer = self._line.recv(ORDER.size)
         except OSError:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import signal
 import socket
 import struct
 import sys
+import traceback
 from contextlib import suppress
 from types import FrameType
 
@@ -57,14 +57,15 @@ def _next_order(line: socket.socket, parent: int) -> tuple[bytes, int, list[int]
 
     The parent's end of the line may live on in a process it forked, so its own life is watched too.
     """
-    while not select.select([line], [], [], PARENT_CHECK_SECONDS)[0]:
-        if os.getppid() != parent:
-            return None
-    data, fds, _, _ = socket.recv_fds(line, ORDER.size, 2)
-    if len(data) < ORDER.size:
-        return None
-    tag, pid = ORDER.unpack(data)
-    return tag, pid, fds
+    line.settimeout(PARENT_CHECK_SECONDS)
+    while os.getppid() == parent:
+        with suppress(TimeoutError):
+            data, fds, _, _ = socket.recv_fds(line, ORDER.size, 2)
+            if len(data) < ORDER.size:
+                return None
+            tag, pid = ORDER.unpack(data)
+            return tag, pid, fds
+    return None
 
 
 def _fork(line: socket.socket, worker_fd: int, memory: int) -> int:
@@ -78,6 +79,8 @@ def _fork(line: socket.socket, worker_fd: int, memory: int) -> int:
             line.close()
             serve(socket.socket(fileno=worker_fd), memory)
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

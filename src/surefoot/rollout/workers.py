@@ -67,11 +67,9 @@ class WorkerEnvs(Envs):
         self._max_restarts = max_restarts
         self._seed = 0
         self._begun = False
-        self._keeper = Keeper(worker_timeout)
-        memory = nameless_memory()
-        jobs = _jobs(factory, n_envs, workers)
-        self._workers = [Worker(self._keeper, memory, job, worker_timeout) for job in jobs]
-        self._shut_down = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._keeper, memory)
+        jobs, keeper, memory = _jobs(factory, n_envs, workers), Keeper(), nameless_memory()
+        self._workers = [Worker(keeper, memory, job, worker_timeout) for job in jobs]
+        self._shut_down = weakref.finalize(self, _shut_down, os.getpid(), self._workers, keeper, memory)
         try:
             self.observation_space, self.action_space = self._start()
             self.layout = Layout.of(self.observation_space)

@@ -55,11 +55,10 @@ class FunctionCallback(Callback):
 class Every:
     """Answers True once for each ``interval`` env steps that have passed."""
 
-    def __init__(self, interval: int) -> None:
+    def __init__(self, interval: int, last: int = 0) -> None:
         if interval < 1:
             raise ConfigError(f"an interval of {interval} env steps is not positive")
-        self.interval = interval
-        self.last = 0
+        self.interval, self.last = interval, last
 
     def due(self, timesteps: int) -> bool:
         """Whether a new interval has begun since the last True."""

@@ -10,7 +10,7 @@ from typing import Any
 from surefoot.algo.learner import Learner
 from surefoot.config import Config, config_hash, from_dict, from_toml, to_toml
 from surefoot.errors import RunError
-from surefoot.store import CheckpointStore
+from surefoot.store import CheckpointStore, Snapshot
 from surefoot.store.checkpoints import Found
 from surefoot.train.checkpoint import to_snapshot, versions
 from surefoot.train.sinks import METRICS_FILE, Sink, open_sinks
@@ -18,6 +18,15 @@ from surefoot.train.sinks import METRICS_FILE, Sink, open_sinks
 CONFIG_FILE = "config.toml"
 CHECKPOINTS = "checkpoints"
 BEST = "best"
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A state between two iterations."""
+
+    timesteps: int
+    snapshot: Snapshot
+    exact: bool
 
 
 @dataclass
@@ -49,14 +58,18 @@ class Run:
         (path / CONFIG_FILE).write_text(to_toml(config), encoding="utf-8")
         return cls(path, config, _store(path, config), open_sinks(path, config.run.sinks, timesteps))
 
-    def save(self, learner: Learner, callbacks: Mapping[str, Any]) -> Path:
-        """Write a checkpoint of the learner and the callbacks."""
+    def capture(self, learner: Learner, callbacks: Mapping[str, Any]) -> Captured:
+        """A copy, in memory, of the learner and the callbacks."""
         state = learner.state()
         snapshot = to_snapshot(state, self.config, {"callbacks": dict(callbacks)})
+        return Captured(learner.timesteps, snapshot, state.exact)
+
+    def save(self, captured: Captured) -> Path:
+        """Write a checkpoint."""
         return self.checkpoints.save(
-            learner.timesteps,
-            snapshot,
-            exact=state.exact,
+            captured.timesteps,
+            captured.snapshot,
+            exact=captured.exact,
             config_hash=config_hash(self.config),
             versions=versions(),
         )

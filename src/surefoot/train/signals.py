@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -29,6 +30,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._when = 0.0
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -44,8 +46,12 @@ class Signals:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self.received = number
+        self.received, self._when = number, time.monotonic()
         self._restore()
+
+    def waited(self) -> float:
+        """Seconds since the signal came; 0 if none has."""
+        return 0.0 if self.received is None else time.monotonic() - self._when
 
     def _restore(self) -> None:
         while self._previous:

@@ -1,0 +1,62 @@
+"""Which settings of the section ``risk`` go together (P12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from surefoot.config.schedule import parse_schedule
+
+if TYPE_CHECKING:
+    from surefoot.config.schema import RiskConfig
+
+_LIMITS = ("limit_per_episode", "limit_discounted")
+_MULTIPLIER = ("multiplier_lr", "multiplier_init", "multiplier_kp", "multiplier_kd", "multiplier_smoothing")
+USED: dict[str, frozenset[str]] = {
+    "none": frozenset(),
+    "cvar_objective": frozenset({"alpha", "cvar_weight"}),
+    "cvar_constraint": frozenset({"alpha", *_LIMITS, *_MULTIPLIER}),
+    "cost_constraint": frozenset({"cost_key", *_LIMITS, *_MULTIPLIER}),
+}
+"""The fields that each kind reads."""
+
+
+def risk_complaints(risk: RiskConfig) -> list[str]:
+    """Contradictions, each as a sentence that names the fields."""
+    found = _unused(risk)
+    if risk.kind == "cvar_objective" and risk.alpha == 1.0:
+        found.append('risk.alpha = 1 with risk.kind = "cvar_objective": CVaR of all episodes is their mean; lower alpha')
+    if risk.kind in ("cvar_constraint", "cost_constraint"):
+        found += _limits(risk) + _multiplier(risk)
+    return found
+
+
+def _unused(risk: RiskConfig) -> list[str]:
+    found = []
+    for name, field in type(risk).model_fields.items():
+        if name == "kind" or name in USED[risk.kind] or getattr(risk, name) == field.default:
+            continue
+        readers = " or ".join(f'"{kind}"' for kind, names in USED.items() if name in names)
+        found.append(f'risk.{name} needs risk.kind = {readers}; risk.kind is "{risk.kind}"')
+    return found
+
+
+def _limits(risk: RiskConfig) -> list[str]:
+    given = [name for name in _LIMITS if getattr(risk, name) is not None]
+    if len(given) == 1:
+        return []
+    complaint = "set only one" if given else "set one, for the sum of an episode's rewards or for its discounted sum"
+    return [f'risk.kind = "{risk.kind}": risk.limit_per_episode or risk.limit_discounted: {complaint}']
+
+
+def _multiplier(risk: RiskConfig) -> list[str]:
+    found = []
+    moves = any(parse_schedule(risk.multiplier_lr).all_values()) or risk.multiplier_kp or risk.multiplier_kd
+    if not moves and not risk.multiplier_init:
+        found.append(
+            "risk.multiplier_lr, multiplier_kp, multiplier_kd and multiplier_init are all 0: the constraint would have "
+            "no effect"
+        )
+    damped = risk.multiplier_kp or risk.multiplier_kd
+    if not damped and risk.multiplier_smoothing != type(risk).model_fields["multiplier_smoothing"].default:
+        found.append("risk.multiplier_smoothing needs risk.multiplier_kp or risk.multiplier_kd")
+    return found

@@ -1,0 +1,113 @@
+"""The law of the return as probabilities of N atoms."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.critics.base import Critic, ValueLoss
+from surefoot.critics.calibration import coverage
+from surefoot.critics.support import ReturnRange, carry_over
+from surefoot.math.categorical import out_of_support, project, two_hot
+from surefoot.math.risk import cvar_from_atoms, var_from_atoms
+from surefoot.math.value_clip import ClipMode, clip_atoms, larger_loss
+from surefoot.nets.init import VALUE_GAIN, Initialiser
+
+FIRST_SUPPORT = (-10.0, 10.0)
+"""Of an adaptive critic until it has seen returns."""
+SMALLEST = 1e-6
+"""Probability below which a clipped prediction is not punished further; clipping can leave atoms with none."""
+CHUNK = 1024
+"""Rows projected at once: each takes N² numbers."""
+
+
+class CategoricalCritic(Critic):
+    """Logits over evenly spaced atoms, by cross-entropy / ln N (C03, C07); a uniform prediction has loss 1.
+
+    ``support`` is the lowest and highest atom; None lets it follow the returns. Then the first returns place it, under
+    a network that knows nothing yet, and later it moves only when returns leave it or have become much narrower, with
+    the predicted laws carried over.
+
+    With ``backup`` the target is the successor's law on r + γ·z, projected onto the atoms, instead of the λ-return on
+    the two atoms around it; `QuantileCritic` says what for.
+    """
+
+    atoms: Tensor
+
+    def __init__(
+        self,
+        n_features: int,
+        init: Initialiser,
+        n_atoms: int,
+        support: tuple[float, float] | None,
+        clip_mode: ClipMode,
+        backup: bool,
+    ) -> None:
+        super().__init__()
+        self.n_outputs = n_atoms
+        self.head = init(nn.Linear(n_features, n_atoms), VALUE_GAIN)
+        self.register_buffer("atoms", torch.linspace(*(support or FIRST_SUPPORT), n_atoms))
+        self.range = ReturnRange() if support is None else None
+        self._clip_mode, self._backup = clip_mode, backup
+
+    def forward(self, features: Tensor) -> Tensor:
+        out: Tensor = self.head(features)
+        return out
+
+    def mean(self, prediction: Tensor) -> Tensor:
+        return torch.softmax(prediction, -1) @ self.atoms.to(prediction.device)
+
+    def risk(self, prediction: Tensor, alpha: float) -> Tensor:
+        return cvar_from_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), alpha)
+
+    def quantile(self, prediction: Tensor, level: float) -> Tensor:
+        return var_from_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), level)
+
+    def loss(self, prediction: Tensor, old: Tensor, targets: Tensor, clip_range: Tensor | float | None) -> ValueLoss:
+        unclipped = self._cross_entropy(targets, torch.log_softmax(prediction, -1))
+        if clip_range is None:
+            return ValueLoss.plain(unclipped)
+        probs, old_probs = torch.softmax(prediction, -1), torch.softmax(old, -1)
+        moved = clip_atoms(probs, old_probs, self.atoms, clip_range, self._clip_mode)
+        clipped = project(probs, moved, self.atoms).clamp(min=SMALLEST).log()
+        # Where nothing moved, the two losses are one; computed in two ways they would differ by rounding.
+        stays = (moved == self.atoms).all(-1)
+        return ValueLoss(*larger_loss(unclipped, torch.where(stays, unclipped, self._cross_entropy(targets, clipped))))
+
+    def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
+        """The law to learn, as probabilities of the atoms [T, N, K]."""
+        atoms = self.atoms.to(returns.device)
+        if not self._backup:
+            return two_hot(returns, atoms)
+        probs = torch.softmax(successors, -1)
+        moved = rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * atoms
+        rows = zip(probs.flatten(0, 1).split(CHUNK), moved.flatten(0, 1).split(CHUNK), strict=True)
+        return torch.cat([project(p, z, atoms) for p, z in rows]).view(probs.shape)
+
+    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+        if self.range is None:
+            return
+        is_fresh = not bool(self.range.rollouts)
+        self.range.absorb(returns, valid)
+        atoms = self.range.support(self.atoms)
+        if not is_fresh and atoms is not self.atoms:
+            carry_over(self.head, self.atoms, atoms)
+        self.atoms.copy_(atoms)
+
+    @torch.no_grad()
+    def rescale(self, factor: Tensor, offset: Tensor) -> None:
+        """The atoms move and the probabilities stay."""
+        self.atoms.mul_(factor).add_(offset)
+        if self.range is not None:
+            self.range.rescale(factor, offset)
+
+    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+        atoms = self.atoms.to(returns.device)
+        outside = out_of_support(returns[valid], atoms)
+        share = {"train/out_of_support_fraction": float(outside.float().mean())} if outside.numel() else {}
+        return share | coverage(self, prediction, returns, valid)
+
+    def _cross_entropy(self, targets: Tensor, log_probs: Tensor) -> Tensor:
+        return -(targets * log_probs).sum(-1) / math.log(self.n_outputs)

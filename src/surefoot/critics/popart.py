@@ -1,0 +1,58 @@
+"""A critic in the unit of its returns: whatever their size, what the network predicts has mean 0 and spread 1."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from surefoot.critics.base import Critic, ValueLoss
+from surefoot.critics.scale import ReturnScale
+
+
+class PopArt(Critic):
+    """Normalises the returns of any critic, and keeps its raw predictions when the statistics move (A09).
+
+        w′ = w·σ/σ′,   b′ = (σ·b + μ − μ′)/σ′      for every row of the output layer
+
+    The loss and the clip range are in units of σ. Source: van Hasselt et al. 2016, https://arxiv.org/abs/1602.07714.
+    """
+
+    def __init__(self, inner: Critic) -> None:
+        super().__init__()
+        self.inner = inner
+        self.n_outputs = inner.n_outputs
+        self.scale = ReturnScale()
+
+    def forward(self, features: Tensor) -> Tensor:
+        out: Tensor = self.inner(features)
+        return out
+
+    def mean(self, prediction: Tensor) -> Tensor:
+        return self.scale.to_raw(self.inner.mean(prediction))
+
+    def risk(self, prediction: Tensor, alpha: float) -> Tensor:
+        return self.scale.to_raw(self.inner.risk(prediction, alpha))
+
+    def quantile(self, prediction: Tensor, level: float) -> Tensor:
+        return self.scale.to_raw(self.inner.quantile(prediction, level))
+
+    def loss(self, prediction: Tensor, old: Tensor, targets: Tensor, clip_range: Tensor | float | None) -> ValueLoss:
+        return self.inner.loss(prediction, old, targets, clip_range)
+
+    def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
+        """From r + γ·(σx′ + μ) = σx + μ follows x = (r + (γ − 1)·μ)/σ + γ·x′: in this unit the reward is the first."""
+        mean, std = self.scale.mean.to(rewards.device), self.scale.std.to(rewards.device)
+        unit_rewards = (rewards + (discounts - 1.0) * mean) / std
+        return self.inner.targets(self.scale.to_unit(returns), unit_rewards, discounts, successors)
+
+    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+        mean, std = self.scale.mean.clone(), self.scale.std.clone()
+        self.scale.absorb(returns, valid)
+        self.inner.rescale(std / self.scale.std, (mean - self.scale.mean) / self.scale.std)
+        self.inner.absorb(self.scale.to_unit(returns), valid)
+
+    def rescale(self, factor: Tensor, offset: Tensor) -> None:
+        self.scale.rescale(factor, offset)
+
+    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+        own = {"train/popart_mean": float(self.scale.mean), "train/popart_std": float(self.scale.std)}
+        return own | self.inner.measures(prediction, self.scale.to_unit(returns), valid)

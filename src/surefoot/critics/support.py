@@ -1,0 +1,77 @@
+"""Where the atoms of a categorical critic lie, and how its predictions move when the atoms do (C03)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.math.categorical import two_hot
+
+MARGIN = 0.25
+"""Room on each side of the returns, as a share of their range."""
+WIDEST = 3.0
+"""A support wider than this multiple of the range is narrowed."""
+FORGETTING = 0.05
+"""How fast an end of the range comes back, per rollout, when returns no longer reach it."""
+NARROWEST = 1e-3
+"""Least range, as a share of the largest return."""
+OUTSIDE_STEP, OUTSIDE_DROP = 2.0, 6.0
+"""Logits of atoms beyond the old support fall by the first per atom, and by the second at most: little mass, and yet
+close enough for a few updates to raise them."""
+
+
+class ReturnRange(nn.Module):
+    """Lowest and highest recent return; buffers, saved with the policy."""
+
+    low: Tensor
+    high: Tensor
+    rollouts: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("low", torch.zeros(()))
+        self.register_buffer("high", torch.zeros(()))
+        self.register_buffer("rollouts", torch.zeros((), dtype=torch.int64))
+
+    @torch.no_grad()
+    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+        """Reach at once as far as the valid returns, [T, N] each, and come back slowly."""
+        seen = returns[valid]
+        if not seen.numel():
+            return
+        low, high = seen.min().to(self.low.device), seen.max().to(self.high.device)
+        weight = 1.0 if not bool(self.rollouts) else FORGETTING
+        self.low.copy_(torch.minimum(low, self.low.lerp(low, weight)))
+        self.high.copy_(torch.maximum(high, self.high.lerp(high, weight)))
+        self.rollouts.add_(1)
+
+    @torch.no_grad()
+    def rescale(self, factor: Tensor, offset: Tensor) -> None:
+        """The range of factor·y + offset."""
+        self.low.mul_(factor).add_(offset)
+        self.high.mul_(factor).add_(offset)
+
+    def support(self, atoms: Tensor) -> Tensor:
+        """Evenly spaced atoms [K] that suit the range: those given if they still do, otherwise new ones."""
+        low, high = float(self.low), float(self.high)
+        width = max(high - low, NARROWEST * max(abs(low), abs(high)))
+        first, last = float(atoms[0]), float(atoms[-1])
+        if not width or (first <= low and high <= last and last - first <= WIDEST * width):
+            return atoms
+        centre, half = 0.5 * (low + high), (0.5 + MARGIN) * width
+        return torch.linspace(centre - half, centre + half, atoms.shape[0], device=atoms.device)
+
+
+@torch.no_grad()
+def carry_over(head: nn.Linear, atoms: Tensor, new_atoms: Tensor) -> None:
+    """Let a head of logits over ``atoms`` predict nearly the same laws over ``new_atoms``, in place; [K] each.
+
+    The logits are a function of the place, straight between atoms, and are read off at the new places. This is linear
+    in the logits, so that it can be done to the weights once instead of to every prediction. A smooth law keeps its
+    density; the mean of any law moves by less than an atom's width. Beyond the old atoms there is little mass.
+    """
+    read_off = two_hot(new_atoms, atoms)
+    spacing = new_atoms[1] - new_atoms[0]
+    beyond = (atoms[0] - new_atoms).clamp(min=0.0) + (new_atoms - atoms[-1]).clamp(min=0.0)
+    head.weight.copy_(read_off @ head.weight)
+    head.bias.copy_(read_off @ head.bias - (OUTSIDE_STEP * beyond / spacing).clamp(max=OUTSIDE_DROP))

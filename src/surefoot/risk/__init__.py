@@ -1,0 +1,1 @@
+"""Tail risk and costs in the objective: multipliers and risk advantages."""

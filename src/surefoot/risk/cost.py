@@ -1,0 +1,56 @@
+"""A limit on the mean cost of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from surefoot.config import RiskConfig
+from surefoot.math.tail_gradient import lagrangian_advantages
+from surefoot.risk.cvar import limit_and_discount
+from surefoot.risk.ledger import Ledger
+from surefoot.risk.multiplier import Multiplier
+from surefoot.risk.term import Estimated, RiskTerm, Shaped, Steps
+from surefoot.risk.waiting import Waiting
+
+COST_EPISODES = 20
+"""The mean cost is that of the rollout's episodes, or of so many of the newest if these are fewer."""
+
+
+class CostConstraint(RiskTerm):
+    """Maximises the mean return subject to E[episode cost] ≤ limit: A = (A_r − λ·A_c)/(1 + λ).
+
+    A_c is the advantage of a critic of its own for the costs. The episode cost is the plain sum for
+    ``limit_per_episode``, Σ γ^t·c_t for ``limit_discounted``. Source: PPO-Lagrangian of Ray, Achiam, Amodei 2019,
+    "Benchmarking safe exploration in deep reinforcement learning".
+    """
+
+    def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
+        self._limit, discount = limit_and_discount(config, gamma)
+        self._costs = Ledger(n_envs, discount, COST_EPISODES)
+        self._multiplier = Multiplier(config)
+        self._waiting = Waiting("the mean cost of an episode")
+
+    def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
+        assert estimated.cost_advantages is not None, "a cost constraint comes with a cost critic"
+        entry = self._costs.enter(steps.cost, steps)
+        waits = self._waiting.see(int(steps.done.sum()))
+        measures = {"risk/waiting": float(self._waiting.count)}
+        if not waits:
+            cost = float(entry.sample.mean())
+            measures |= {"risk/cost": cost, "risk/violation": cost - self._limit}
+            self._multiplier.update(cost - self._limit, multiplier_lr)
+        shaped = lagrangian_advantages(estimated.advantages, -estimated.cost_advantages, self._multiplier.value)
+        return Shaped(shaped, measures | self._multiplier.measures())
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "costs": self._costs.state(),
+            "multiplier": self._multiplier.state(),
+            "waiting": self._waiting.count,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._costs.load_state(state["costs"])
+        self._multiplier.load_state(state["multiplier"])
+        self._waiting.count = int(state["waiting"])

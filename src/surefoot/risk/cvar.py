@@ -1,0 +1,90 @@
+"""CVaR of the episode return, as part of the objective or as a constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from surefoot.config import RiskConfig
+from surefoot.math.risk import mean_cvar
+from surefoot.math.tail_gradient import lagrangian_advantages
+from surefoot.risk.calibration import Calibration
+from surefoot.risk.multiplier import Multiplier
+from surefoot.risk.tail import TailReader, sample_size
+from surefoot.risk.term import Estimated, RiskTerm, Shaped, Steps
+
+
+class CvarObjective(RiskTerm):
+    """Maximises (1 − w)·mean + w·CVaR_α of the discounted return, w = ``cvar_weight``.
+
+    Both are of one quantity: the return that PPO maximises anyway, with its discount.
+    """
+
+    def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
+        self.alpha = config.alpha
+        self._weight = config.cvar_weight
+        self._tail = TailReader(n_envs, config.alpha, gamma)
+        self._calibration = Calibration(n_envs, config.alpha, gamma, sample_size(config.alpha))
+
+    def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
+        del multiplier_lr
+        reading = self._tail.read(steps)
+        risky = reading.advantages / estimated.reward_scale
+        measures = reading.measures
+        if estimated.predicted_cvar is not None:
+            measures |= self._calibration.read(steps, estimated.predicted_cvar)
+        return Shaped(mean_cvar(estimated.advantages, risky, self._weight), measures)
+
+    def state(self) -> dict[str, Any]:
+        return {"tail": self._tail.state(), "calibration": self._calibration.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._tail.load_state(state["tail"])
+        self._calibration.load_state(state["calibration"])
+
+
+class CvarConstraint(RiskTerm):
+    """Maximises the mean return subject to CVaR_α(episode return) ≥ limit: A = (A_r + λ·A_cvar)/(1 + λ).
+
+    The episode return is the plain sum of rewards for ``limit_per_episode``, Σ γ^t·r_t for ``limit_discounted``. λ moves
+    with the violation limit − CVaR before the policy does, and waits while no episode ends.
+    """
+
+    def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
+        self.alpha = config.alpha
+        self._limit, discount = limit_and_discount(config, gamma)
+        self._tail = TailReader(n_envs, config.alpha, discount)
+        self._calibration = Calibration(n_envs, config.alpha, gamma, sample_size(config.alpha))
+        self._multiplier = Multiplier(config)
+
+    def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
+        reading = self._tail.read(steps)
+        measures = reading.measures
+        if reading.cvar is not None:
+            measures["risk/violation"] = self._limit - reading.cvar
+            self._multiplier.update(self._limit - reading.cvar, multiplier_lr)
+        if estimated.predicted_cvar is not None:
+            measures |= self._calibration.read(steps, estimated.predicted_cvar)
+        risky = reading.advantages / estimated.reward_scale
+        shaped = lagrangian_advantages(estimated.advantages, risky, self._multiplier.value)
+        return Shaped(shaped, measures | self._multiplier.measures())
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "tail": self._tail.state(),
+            "calibration": self._calibration.state(),
+            "multiplier": self._multiplier.state(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._tail.load_state(state["tail"])
+        self._calibration.load_state(state["calibration"])
+        self._multiplier.load_state(state["multiplier"])
+
+
+def limit_and_discount(config: RiskConfig, gamma: float) -> tuple[float, float]:
+    """The limit, and the discount of the episode sum that it is about."""
+    if config.limit_per_episode is not None:
+        return config.limit_per_episode, 1.0
+    assert config.limit_discounted is not None, "the configuration requires one of the two"
+    return config.limit_discounted, gamma
