@@ -7,7 +7,7 @@ nesting is joined by ``/``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,10 @@ class Layout:
         """Zeroed storage with the given leading axes."""
         return {leaf.name: np.zeros((*lead, *leaf.shape), leaf.dtype) for leaf in self.leaves}
 
+    def without(self, names: Collection[str]) -> Layout:
+        """All but the named leaves."""
+        return Layout(tuple(leaf for leaf in self.leaves if leaf.name not in names))
+
 
 def _walk(space: spaces.Space[Any], path: tuple[str | int, ...]) -> Iterator[Leaf]:
     if isinstance(space, spaces.Dict):
@@ -89,6 +93,15 @@ def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
     for key in path:
         observation = observation[key]
     return observation
+
+
+def row_of(batch: Any, i: int) -> Any:
+    """Row i of batched actions: of an array, or of each array in a dict or tuple."""
+    if isinstance(batch, Mapping):
+        return {key: row_of(part, i) for key, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(row_of(part, i) for part in batch)
+    return batch[i]
 
 
 def mismatch(space: spaces.Space[Any], observation: Any, name: str = "observation") -> str | None:

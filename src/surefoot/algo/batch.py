@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,6 +41,14 @@ class Batch(NamedTuple):
             {name: x[index] for name, x in self.observation.items()},
             *(None if x is None else x[index] for x in self[1:-1]),  # type: ignore[arg-type]  # all are tensors
         )
+
+    def split(self, size: int) -> Iterator[Batch]:
+        """Views of ``size`` rows each, one after the other; one call per field, however many there are."""
+        n = self.weight.shape[0] // size
+        leaves = {name: torch.split(x, size) for name, x in self.observation.items()}
+        fields: Any = [(None,) * n if x is None else torch.split(x, size) for x in self[1:-1]]  # type: ignore[arg-type]
+        for i in range(n):
+            yield Batch({name: pieces[i] for name, pieces in leaves.items()}, *(pieces[i] for pieces in fields))
 
 
 def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Batch:
@@ -84,8 +92,7 @@ class RowBatches:
         shuffled = self._batch.rows(order)
         if missing:
             shuffled.weight[count:] = 0.0
-        for start in range(0, count, size):
-            yield shuffled.rows(slice(start, start + size))
+        yield from shuffled.split(size)
 
 
 class SequenceBatches:

@@ -42,15 +42,16 @@ class CoefficientPlan:
     def at(self, update: int, total: int) -> Coefficients:
         """Coefficients of update ``update`` of ``total``."""
         config = self._config
-        rate = self.adapted_rate if self.adapted_rate is not None else _value(config.learning_rate, update, total)
-        vf_range = None if config.clip_range_vf is None else _value(config.clip_range_vf, update, total)
-        entropy = self._decay.coefficient(self.entropy_state) if self._decay else _value(config.ent_coef, update, total)
+        rate = self.adapted_rate if self.adapted_rate is not None else value_at(config.learning_rate, update, total)
+        vf_range = None if config.clip_range_vf is None else value_at(config.clip_range_vf, update, total)
+        decay = self._decay
+        entropy = decay.coefficient(self.entropy_state) if decay else value_at(config.ent_coef, update, total)
         return Coefficients(
             rate,
-            _value(config.clip_range, update, total),
+            value_at(config.clip_range, update, total),
             vf_range,
             entropy,
-            _value(config.vf_coef, update, total),
+            value_at(config.vf_coef, update, total),
         )
 
     def advance(self, used: Coefficients, kl: float, mean_return: float | None) -> None:
@@ -73,7 +74,8 @@ class CoefficientPlan:
         self.adapted_rate = state["adapted_rate"]
 
 
-def _value(text: float | str, update: int, total: int) -> float:
+def value_at(text: float | str, update: int, total: int) -> float:
+    """A number or a schedule, as it stands in update ``update`` of ``total``."""
     return _schedule(parse_schedule(text))(update, total)
 
 

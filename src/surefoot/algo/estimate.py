@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.algo.shaping import Shaping, estimate_costs, shape
 from surefoot.config import PPOConfig
+from surefoot.critics.with_cost import WithCost
 from surefoot.errors import NonFiniteError
 from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero
 from surefoot.math.explained import explained_variance
@@ -36,12 +38,24 @@ class Estimates:
     explained_variance: float
     zero_spread: bool
     """Advantages did not vary, so that normalisation gave zeros (A04)."""
+    cost_returns: Tensor | None = None
+    """What the cost critic learns; None without one."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """Of the risk term, by log key."""
 
 
 def estimate(
-    rollout: Rollout, policy: Policy, rewards: RewardNormaliser | None, config: PPOConfig, first: bool = False
+    rollout: Rollout,
+    policy: Policy,
+    rewards: RewardNormaliser | None,
+    config: PPOConfig,
+    first: bool = False,
+    shaping: Shaping | None = None,
 ) -> Estimates:
-    """Evaluate the critic on the rollout and estimate advantages by GAE; ``first`` before the very first update."""
+    """Evaluate the critic on the rollout and estimate advantages by GAE; ``first`` before the very first update.
+
+    A risk term acts after GAE and before normalisation: it changes what the policy learns, not what the critic does.
+    """
     critic, valid = policy.critic, rollout.valid
     reward = rollout.reward
     if rewards is not None:
@@ -54,12 +68,24 @@ def estimate(
         require_finite(successor_values, "value of the successor", rollout)
         ends = rollout.terminated, rollout.truncated
         advantages, returns = gae(reward, values, successor_values, *ends, config.gamma, config.gae_lambda, valid)
+        costs, costed = None, critic if isinstance(critic, WithCost) else None
+        if costed is not None:
+            costs = estimate_costs(rollout, costed, prediction, successors, config)
+            require_finite(costs.advantages, "advantage of the cost", rollout)
+        measures: dict[str, float] = {}
+        if shaping is not None:
+            scale = 1.0 if rewards is None else rewards.scale
+            advantages, measures = shape(shaping, rollout, critic, prediction, advantages, scale, costs)
         require_finite(advantages, "advantage", rollout)
         if first:
             critic.absorb(returns, valid)
+            if costs is not None and costed is not None:
+                costed.absorb_costs(costs.returns, valid)
             prediction, successors = predict(rollout, policy)
         discounts = torch.where(rollout.terminated, 0.0, config.gamma)
         targets = critic.targets(returns, reward, discounts, successors)
+        if costs is not None and costed is not None:
+            targets = costed.with_cost_targets(targets, costs.returns, rollout.cost, discounts, successors)
         magnitude = returns.abs().amax()
         explained = float(explained_variance(values, returns, valid))
         return Estimates(
@@ -71,6 +97,8 @@ def estimate(
             advantages,
             explained,
             bool(spread_is_zero(advantages, valid, magnitude)),
+            None if costs is None else costs.returns,
+            measures,
         )
 
 

@@ -13,19 +13,22 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from surefoot.algo.coefficients import CoefficientPlan
+from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.compiling import decide
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
+from surefoot.algo.shaping import Shaping
 from surefoot.algo.step import CompiledStep, EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
+from surefoot.critics.with_cost import WithCost
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
+from surefoot.risk.build import build_risk, require_costs, warn_if_thin
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.rollout.envs import Envs
@@ -89,8 +92,17 @@ class Learner:
         )
         self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
         self.collector = Collector(
-            envs, self.policy, self.family, self.observations, ppo.n_steps, act_generator, self.device
+            envs,
+            self.policy,
+            self.family,
+            self.observations,
+            ppo.n_steps,
+            act_generator,
+            self.device,
+            config.risk.cost_key,
         )
+        self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
+        warn_if_thin(config)
         step = EagerStep(self.policy, self.family, self.flat, self.optimiser, ppo)
         self.updater = Updater(step, config, shuffle)
         self.plan = CoefficientPlan(ppo)
@@ -128,7 +140,8 @@ class Learner:
         """Improve the policy on a rollout; ``total_updates`` is what schedules span."""
         start = time.perf_counter()
         first = self.updates == 0
-        estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo, first)
+        shaping = self._shaping(total_updates)
+        estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo, first, shaping)
         coefficients = self.plan.at(self.updates, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)
         episodes = self.collector.episodes.summary()
@@ -136,13 +149,26 @@ class Learner:
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
         measures = self.policy.critic.measures(estimates.prediction, estimates.returns, rollout.valid)
+        measures |= estimates.measures
         self.policy.critic.absorb(estimates.returns, rollout.valid)
+        if isinstance(self.policy.critic, WithCost) and estimates.cost_returns is not None:
+            self.policy.critic.absorb_costs(estimates.cost_returns, rollout.valid)
+        if self.envs.n_restarts:
+            measures["warn/env_restarts"] = float(self.envs.n_restarts)
         if self.observations is not None:
             measures["train/observation_drift"] = self.observations.commit()
         if self.rewards is not None:
             measures["train/reward_scale"] = self.rewards.scale
         steps = int(rollout.valid.sum())
         return IterationRecord(record, episodes, measures, steps, time.perf_counter() - start)
+
+    def _shaping(self, total_updates: int) -> Shaping | None:
+        """The risk term with its coefficients of this update."""
+        if self.risk is None:
+            return None
+        require_costs(self.config.risk, self.collector.episodes.has_costs)
+        rate = value_at(self.config.risk.multiplier_lr, self.updates, total_updates)
+        return Shaping(self.risk, rate, self.config.critic.kind != "scalar")
 
     def _check(self) -> None:
         if self.interrupted():
@@ -167,6 +193,7 @@ class Learner:
             "bad_streak": self.updater.bad_streak,
             "compiled": self.compiled,
             "collector": collector,
+            "risk": None if self.risk is None else self.risk.state(),
         }
         exact = not collector["started"] or collector["envs"] is not None
         return LearnerState({name: x.detach().cpu().clone() for name, x in tensors.items()}, values, exact)
@@ -188,6 +215,8 @@ class Learner:
         self.updates = int(state.values["updates"])
         self.updater.bad_streak = int(state.values["bad_streak"])
         self.plan.load_state(state.values["plan"])
+        if self.risk is not None:
+            self.risk.load_state(state.values["risk"])
         if state.values["compiled"] and decide(True, self.device, 0):
             self._compile()
         fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31

@@ -12,6 +12,9 @@ from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.estimate import Estimates
 from surefoot.algo.objective import STATISTICS, SUMS
 
+TWIN_RATIO, TWIN_VANISHED = 100.0, 1e-8
+"""Twin critics are unwell if their gradient norms differ by more than the first, or one is below the second."""
+
 
 @dataclass(frozen=True)
 class KLStop:
@@ -128,7 +131,20 @@ class UpdateRecord:
             found["warn/zero_spread_advantages"] = 1.0
         if self.bounded_fraction > 0.01:
             found["warn/log_ratio_bounded"] = self.bounded_fraction
-        return found
+        return found | _twin_metrics(self.gradient_norms)
+
+
+def _twin_metrics(norms: dict[str, float]) -> dict[str, float]:
+    """Gradient norms of twin critics, and a warning if one of them hardly learns (C08)."""
+    if "critic1" not in norms:
+        return {}
+    first, second = norms["critic1"], norms["critic2"]
+    found = {"train/critic1_grad_norm": first, "train/critic2_grad_norm": second}
+    if min(first, second) < TWIN_VANISHED:
+        found["warn/critic_grad_vanished"] = min(first, second)
+    elif max(first, second) > TWIN_RATIO * min(first, second):
+        found["warn/critic_grad_ratio"] = first / second
+    return found
 
 
 class Tally:

@@ -7,7 +7,7 @@ the compiled step, and an accelerator need not wait for the host.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -123,7 +123,10 @@ class CompiledStep(Step):
         super().__init__(policy, family, flat, adam, config)
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
         self._names = flat.names_in(policy)
-        self._compiled = torch.compile(self._whole, fullgraph=True, dynamic=False)
+        # Every call has the same shapes and the same modules, so the check of that before each call is left out: it would
+        # take as long as the step.
+        unchecked: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+        self._compiled = torch.compile(self._whole, fullgraph=True, dynamic=False, options=unchecked)
         self._coefficients = torch.zeros(len(Coefficients._fields), device=flat.values.device)
 
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:

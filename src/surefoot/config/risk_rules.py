@@ -24,7 +24,9 @@ def risk_complaints(risk: RiskConfig) -> list[str]:
     """Contradictions, each as a sentence that names the fields."""
     found = _unused(risk)
     if risk.kind == "cvar_objective" and risk.alpha == 1.0:
-        found.append('risk.alpha = 1 with risk.kind = "cvar_objective": CVaR of all episodes is their mean; lower alpha')
+        found.append(
+            'risk.alpha = 1 with risk.kind = "cvar_objective": CVaR of all episodes is their mean; lower alpha'
+        )
     if risk.kind in ("cvar_constraint", "cost_constraint"):
         found += _limits(risk) + _multiplier(risk)
     return found

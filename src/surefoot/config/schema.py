@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from surefoot.config.critic_rules import critic_complaints
 from surefoot.config.risk_rules import risk_complaints
 from surefoot.config.schedule import parse_schedule
 
@@ -155,8 +156,29 @@ class PolicyConfig(Section):
 class CriticConfig(Section):
     """The value function."""
 
-    kind: Literal["scalar"] = "scalar"
-    """What the critic predicts: the mean return."""
+    kind: Literal["scalar", "quantile", "categorical"] = "scalar"
+    """What the critic predicts: the mean return, or the law of the return as quantiles or as probabilities of atoms."""
+    n_quantiles: Annotated[int, Ge(2)] = 32
+    """Quantiles of the return (kind = quantile)."""
+    kappa: Annotated[float, Ge(0.0), Le(1.0)] = 0.02
+    """Half-width of the quadratic zone of the quantile loss, as a share of the returns' spread; 0 is the pinball loss.
+    It draws each quantile towards the middle, by up to kappa/2 of the spread."""
+    n_atoms: Annotated[int, Ge(2)] = 51
+    """Atoms of the return (kind = categorical)."""
+    v_min: float | None = None
+    """Lowest atom, in normalised reward units; None lets the support follow the returns."""
+    v_max: float | None = None
+    """Highest atom; given together with v_min."""
+    targets: Literal["auto", "lambda", "backup"] = "auto"
+    """What a quantile or categorical critic learns: the λ-return, or the whole law r + γ·Z(s'). The tails of λ-returns
+    with λ < 1 are too thin, a backup learns the mean more slowly; auto is lambda."""
+    twin: Literal["none", "heads", "trunks"] = "none"
+    """Two critics, of which the lower is believed: two heads on one trunk, or each with a trunk of its own."""
+    popart: bool = False
+    """Let the critic predict in units of the returns' spread, which is then also the unit of ppo.clip_range_vf."""
+    clip_mode: Literal["none", "mean_only", "mean_and_variance", "per_quantile"] = "none"
+    """What ppo.clip_range_vf holds near its old value in a quantile or categorical critic: the mean; the mean, with at
+    most twice the old spread; or each quantile."""
 
 
 class MemoryConfig(Section):
@@ -190,11 +212,12 @@ class RiskConfig(Section):
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
     multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(0.05, 0)"
-    """Change of the multiplier per update and unit of violation; falls to 0 by default, so that it comes to rest."""
+    """Change of the multiplier per update, for a violation as large as the spread (standard deviation) of the episode
+    returns or costs; falls to 0 by default, so that the multiplier comes to rest."""
     multiplier_init: Annotated[float, Ge(0.0)] = 0.0
     """Multiplier at the start."""
-    multiplier_kp: Annotated[float, Ge(0.0)] = 1.0
-    """Weight of the smoothed violation in the multiplier: damps its swings. 0 is plain dual ascent."""
+    multiplier_kp: Annotated[float, Ge(0.0)] = 2.0
+    """Weight of the smoothed violation, in spreads, in the multiplier: damps its swings. 0 is plain dual ascent."""
     multiplier_kd: Annotated[float, Ge(0.0)] = 0.0
     """Weight of the change of the smoothed violation in the multiplier."""
     multiplier_smoothing: Annotated[float, Ge(0.0), Lt(1.0)] = 0.8
@@ -319,7 +342,7 @@ def _other_complaints(config: Config) -> list[str]:
         found.append("run.patience counts evaluations: set run.eval_every")
     if changed(run, "eval_episodes") and not run.eval_every:
         found.append("run.eval_episodes needs run.eval_every")
-    found += _memory_complaints(config) + risk_complaints(config.risk)
+    found += _memory_complaints(config) + critic_complaints(config) + risk_complaints(config.risk)
     if config.workers > config.n_envs:
         found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
     if not config.workers and changed(config, "worker_timeout"):

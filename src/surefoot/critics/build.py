@@ -23,12 +23,19 @@ def build_critic(config: CriticConfig, n_features: int, init: Initialiser) -> Cr
     return Twin(_one(config, width, init), _one(config, width, init), views)
 
 
+def build_cost_critic(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
+    """A critic of the mean cost; in the unit of the costs' spread if the critic of the return is in that of its own."""
+    critic = ScalarCritic(n_features, init)
+    return PopArt(critic) if config.popart else critic
+
+
 def _one(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
     critic = _KINDS[config.kind](config, n_features, init)
     return PopArt(critic) if config.popart else critic
 
 
 def _scalar(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
+    del config
     return ScalarCritic(n_features, init)
 
 

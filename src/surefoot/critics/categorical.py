@@ -11,7 +11,7 @@ from surefoot.critics.base import Critic, ValueLoss
 from surefoot.critics.calibration import coverage
 from surefoot.critics.support import ReturnRange, carry_over
 from surefoot.math.categorical import out_of_support, project, two_hot
-from surefoot.math.risk import cvar_from_atoms, var_from_atoms
+from surefoot.math.risk import cvar_from_atoms
 from surefoot.math.value_clip import ClipMode, clip_atoms, larger_loss
 from surefoot.nets.init import VALUE_GAIN, Initialiser
 
@@ -26,9 +26,8 @@ CHUNK = 1024
 class CategoricalCritic(Critic):
     """Logits over evenly spaced atoms, by cross-entropy / ln N (C03, C07); a uniform prediction has loss 1.
 
-    ``support`` is the lowest and highest atom; None lets it follow the returns. Then the first returns place it, under
-    a network that knows nothing yet, and later it moves only when returns leave it or have become much narrower, with
-    the predicted laws carried over.
+    ``support`` is the lowest and highest atom; None lets it follow the returns. Then it moves when returns leave it or
+    have become much narrower, and the predicted laws are carried over.
 
     With ``backup`` the target is the successor's law on r + γ·z, projected onto the atoms, instead of the λ-return on
     the two atoms around it; `QuantileCritic` says what for.
@@ -63,7 +62,8 @@ class CategoricalCritic(Critic):
         return cvar_from_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), alpha)
 
     def quantile(self, prediction: Tensor, level: float) -> Tensor:
-        return var_from_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), level)
+        """Between atoms too: a mass stands for the returns around its atom, half of them below it."""
+        return _between_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), level)
 
     def loss(self, prediction: Tensor, old: Tensor, targets: Tensor, clip_range: Tensor | float | None) -> ValueLoss:
         unclipped = self._cross_entropy(targets, torch.log_softmax(prediction, -1))
@@ -83,18 +83,17 @@ class CategoricalCritic(Critic):
             return two_hot(returns, atoms)
         probs = torch.softmax(successors, -1)
         moved = rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * atoms
-        rows = zip(probs.flatten(0, 1).split(CHUNK), moved.flatten(0, 1).split(CHUNK), strict=True)
-        return torch.cat([project(p, z, atoms) for p, z in rows]).view(probs.shape)
+        chunks = zip(torch.split(probs.flatten(0, 1), CHUNK), torch.split(moved.flatten(0, 1), CHUNK), strict=True)
+        return torch.cat([project(mass, places, atoms) for mass, places in chunks]).view(probs.shape)
 
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
         if self.range is None:
             return
-        is_fresh = not bool(self.range.rollouts)
         self.range.absorb(returns, valid)
         atoms = self.range.support(self.atoms)
-        if not is_fresh and atoms is not self.atoms:
+        if atoms is not self.atoms:
             carry_over(self.head, self.atoms, atoms)
-        self.atoms.copy_(atoms)
+            self.atoms.copy_(atoms)
 
     @torch.no_grad()
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
@@ -111,3 +110,12 @@ class CategoricalCritic(Critic):
 
     def _cross_entropy(self, targets: Tensor, log_probs: Tensor) -> Tensor:
         return -(targets * log_probs).sum(-1) / math.log(self.n_outputs)
+
+
+def _between_atoms(probs: Tensor, atoms: Tensor, level: float) -> Tensor:
+    """Q(level), straight between the points (F_k − p_k/2, z_k) and constant beyond them; [..., K] -> [...]."""
+    middle = probs.cumsum(-1) - 0.5 * probs
+    upper = (middle < level).sum(-1, keepdim=True).clamp(1, atoms.shape[0] - 1)
+    below, above = middle.gather(-1, upper - 1), middle.gather(-1, upper)
+    share = ((level - below) / (above - below).clamp(min=1e-12)).clamp(0.0, 1.0)
+    return torch.lerp(atoms[upper - 1], atoms[upper], share).squeeze(-1)

@@ -19,8 +19,9 @@ class QuantileCritic(Critic):
     The head is plain linear: outputs may cross, the loss pulls each to its own level, and every functional sorts before
     it reads a tail (C05). A head that is monotone by construction could not change its unit exactly (PopArt).
 
-    ``kappa`` is the half-width of the loss's quadratic zone as a share of the running spread of the returns. Within it
-    the loss finds expectiles, which understate the tails; so it is small.
+    ``kappa`` is the half-width of the loss's quadratic zone as a share of the running spread of the returns. It makes
+    the loss smooth and draws the quantile of level τ towards the middle, by about kappa·(½ − τ) of the spread; so it is
+    small. At 1 the loss finds expectiles.
 
     With ``backup`` the target is the law r + γ·q_j(s′), j = 1 … N, instead of the λ-return. A λ-return replaces what
     comes after a while by its mean, so a critic of λ-returns with λ < 1 sees too little spread; on the other hand it

@@ -15,7 +15,7 @@ FORGETTING = 0.05
 """How fast an end of the range comes back, per rollout, when returns no longer reach it."""
 NARROWEST = 1e-3
 """Least range, as a share of the largest return."""
-OUTSIDE_STEP, OUTSIDE_DROP = 2.0, 6.0
+OUTSIDE_STEP, OUTSIDE_DROP = 2.0, 8.0
 """Logits of atoms beyond the old support fall by the first per atom, and by the second at most: little mass, and yet
 close enough for a few updates to raise them."""
 

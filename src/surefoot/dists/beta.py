@@ -86,6 +86,7 @@ class BetaFamily(Family):
         self.action_shape = (self._codec.n_dims,)
         self.action_dtype = torch.float32
         self.mask_width = 0
+        self.neutral = 0.5
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Beta:
         refuse_mask(self, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,12 +27,8 @@ class Categorical(Distribution):
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
         """argmax(ln p − ln E), E ~ Exponential(1): the Gumbel-max trick."""
-        # float32 whatever the logits are: noise of few digits would favour some actions.
-        noise = torch.empty(self.log_probs.shape, dtype=torch.float32, device=self.log_probs.device)
-        noise.exponential_(generator=generator)
-        # E = 0 would win for any action, also an illegal one.
-        noise.clamp_(min=torch.finfo(torch.float32).tiny)
-        return (self.log_probs - noise.log_()).argmax(-1)
+        log_probs = self.log_probs
+        return (log_probs - log_exponential(log_probs.shape, generator, log_probs.device)).argmax(-1)
 
     def mode(self) -> Tensor:
         return self.log_probs.argmax(-1)
@@ -50,6 +47,15 @@ class Categorical(Distribution):
         if self._mask is not None:  # 0·ln 0 = 0, in the value and in the gradient
             log_ratio = torch.where(self._mask.bool(), log_ratio, 0.0)
         return (self.log_probs.exp() * log_ratio).sum(-1)
+
+
+def log_exponential(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """ln E of independent E ~ Exponential(1)."""
+    # float32 whatever the logits are: noise of few digits would favour some actions.
+    noise = torch.empty(shape, dtype=torch.float32, device=device)
+    noise.exponential_(generator=generator)
+    # E = 0 would win for any action, also an illegal one.
+    return noise.clamp_(min=torch.finfo(torch.float32).tiny).log_()
 
 
 class CategoricalFamily(Family):

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from surefoot.errors import UnsupportedSpaceError
+
+
+class HeadTerms(NamedTuple):
+    """Of stored actions, by head, [B, A]: all but ``n_legal`` are 0 where a head is irrelevant (F02)."""
+
+    log_prob: Tensor
+    """Their sum over the heads is the joint ln p."""
+    entropy: Tensor
+    """Of each head given the choices before it; their sum over the heads has the joint entropy as its mean."""
+    relevant: Tensor
+    """Bool: whether the head matters in the action."""
+    n_legal: Tensor
+    """How many legal choices the head had; 0 for a head that is no choice among n."""
 
 
 class Distribution(ABC):
@@ -39,6 +52,12 @@ class Distribution(ABC):
     def kl(self, new: Self) -> Tensor:
         """Exact KL(self ‖ new) [B]."""
 
+    def heads(self, action: Tensor) -> HeadTerms:
+        """The terms of each of the family's `head_names`; a family without heads is one."""
+        log_prob = self.log_prob(action).unsqueeze(-1)
+        every = torch.ones_like(log_prob, dtype=torch.bool)
+        return HeadTerms(log_prob, self.entropy().unsqueeze(-1), every, torch.zeros_like(log_prob))
+
 
 class Family(ABC):
     """How a policy network speaks to one action space: width of its output, binding, and the env's format.
@@ -56,6 +75,12 @@ class Family(ABC):
     """Dtype of stored actions."""
     mask_width: int
     """Entries of one action's mask; 0 when the family takes none."""
+    neutral: float = 0.0
+    """Entry of the stored action that an irrelevant head takes; its log-probability has a finite gradient."""
+    head_names: tuple[str, ...] = ()
+    """Heads of a factored action, whose terms are measured one by one; empty for any other."""
+    head_outputs: tuple[slice, ...] = ()
+    """The network outputs of each head."""
 
     @abstractmethod
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Distribution:
@@ -68,9 +93,20 @@ class Family(ABC):
         """The columns of a mask that belong together, by head: one of each group must be legal."""
         return {"": slice(0, self.mask_width)} if self.mask_width else {}
 
+    def dead_end(self, masks: np.ndarray[Any, Any]) -> tuple[int, str] | None:
+        """The first of the masks [N, M] that leaves no legal choice, and for which head; None if all leave one."""
+        for name, columns in self.mask_groups().items():
+            empty = ~masks[:, columns].any(1)
+            if empty.any():
+                return int(np.flatnonzero(empty)[0]), repr(name) if name else ""
+        return None
+
     @abstractmethod
-    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
-        """Stored actions [N, *action_shape] as env actions [N, *space.shape] in the space's dtype."""
+    def to_env(self, action: Tensor) -> Any:
+        """Stored actions [N, *action_shape] as env actions [N, *space.shape] in the space's dtype.
+
+        For a Dict or Tuple space, a dict or tuple of such arrays.
+        """
 
 
 def refuse_mask(family: Family, mask: Tensor | None) -> None:

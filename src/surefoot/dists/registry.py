@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 from gymnasium import spaces
@@ -11,10 +11,12 @@ from surefoot.dists.bernoulli import BernoulliFamily
 from surefoot.dists.beta import BetaFamily
 from surefoot.dists.categorical import CategoricalFamily
 from surefoot.dists.diagonal_gaussian import LOG_STD_LIMIT, DiagonalGaussianFamily
+from surefoot.dists.factored import FactoredFamily
 from surefoot.dists.interface import Family
 from surefoot.dists.multi_discrete import MultiDiscreteFamily
 from surefoot.dists.tanh_gaussian import TanhGaussianFamily
 from surefoot.errors import ConfigError, UnsupportedSpaceError
+from surefoot.heads import HeadSpec, heads_of, parts_of
 
 Kind = Literal["auto", "gaussian", "tanh_gaussian", "beta"]
 
@@ -31,16 +33,20 @@ def family_for(
     kind: Kind = "auto",
     log_std_init: float = 0.0,
     state_dependent_std: bool = False,
+    heads: Sequence[HeadSpec] | None = None,
 ) -> Family:
     """The family of distributions for an action space.
 
     `kind` chooses among those for a Box ("auto" is "gaussian"); `log_std_init` and `state_dependent_std`
-    belong to the two Gaussian kinds. A setting that would have no effect on this space is an error (P12).
+    belong to the two Gaussian kinds. A setting that would have no effect on this space is an error (P12). `heads` says
+    how the parts of the action depend on each other; a Dict or Tuple has heads also without.
     """
     if kind not in get_args(Kind):
         raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(get_args(Kind))}.")
     if not abs(log_std_init) <= LOG_STD_LIMIT:
         raise ConfigError(f"log_std_init={log_std_init} must be within ±{LOG_STD_LIMIT:g}.")
+    if heads is not None or isinstance(space, spaces.Dict | spaces.Tuple):
+        return _factored(space, kind, log_std_init, state_dependent_std, heads)
     if isinstance(space, spaces.Box):
         return _box_family(space, kind, log_std_init, state_dependent_std)
     for space_type, family in DISCRETE.items():
@@ -52,10 +58,33 @@ def family_for(
             _refuse_std_options(str(space), log_std_init, state_dependent_std)
             return family(space)
     raise UnsupportedSpaceError(
-        f"No action distribution for {space}. Supported: Discrete, MultiDiscrete, MultiBinary and "
-        "floating-point Box. Wrap the environment so that its actions are one of these (a Dict or Tuple of "
-        "discrete spaces becomes one MultiDiscrete, of boxes one Box)."
+        f"No action distribution for {space}. Supported: Discrete, MultiDiscrete, MultiBinary, "
+        "floating-point Box, and Dict or Tuple of these. Wrap the environment so that its actions are one of these."
     )
+
+
+def _factored(
+    space: spaces.Space[Any],
+    kind: Kind,
+    log_std_init: float,
+    state_dependent_std: bool,
+    heads: Sequence[HeadSpec] | None,
+) -> Family:
+    """Settings for a Box go to the parts that are one; without such a part they are refused."""
+
+    def leaf(part: spaces.Space[Any]) -> Family:
+        if isinstance(part, spaces.Box):
+            return family_for(part, kind, log_std_init, state_dependent_std)
+        return family_for(part)
+
+    resolved = heads_of(space, heads)
+    if not resolved:
+        raise UnsupportedSpaceError(f"{space}: the action space is empty.")
+    if not any(isinstance(part, spaces.Box) for _, part in parts_of(space)):
+        if kind != "auto":
+            raise ConfigError(f"kind={kind!r} is for Box actions and would have no effect on {space}; leave it at 'auto'.")
+        _refuse_std_options(str(space), log_std_init, state_dependent_std)
+    return FactoredFamily(space, resolved, leaf)
 
 
 def _box_family(space: spaces.Box, kind: Kind, log_std_init: float, state_dependent_std: bool) -> Family:

@@ -12,6 +12,10 @@ ENTRY_POINTS: dict[str, str] = {
     "surefoot/Corridor-v0": "surefoot.envs.corridor:Corridor",
     "surefoot/ContinuousTarget-v0": "surefoot.envs.continuous_target:ContinuousTarget",
     "surefoot/LastActionPays-v0": "surefoot.envs.last_action_pays:LastActionPays",
+    "surefoot/SafeOrRisky-v0": "surefoot.envs.safe_or_risky:SafeOrRisky",
+    "surefoot/CrashPortfolio-v0": "surefoot.envs.crash_portfolio:CrashPortfolio",
+    "surefoot/WindyCliff-v0": "surefoot.envs.windy_cliff:WindyCliff",
+    "surefoot/CostlyArm-v0": "surefoot.envs.costly_arm:CostlyArm",
     "surefoot/Broken-v0": "surefoot.envs.broken:Broken",
 }
 

@@ -22,9 +22,7 @@ class OpenSums(NamedTuple):
         return OpenSums(torch.zeros(n_envs, dtype=torch.float64), torch.zeros(n_envs, dtype=torch.float64))
 
 
-def sum_episodes(
-    x: Tensor, start: Tensor, valid: Tensor, gamma: float, before: OpenSums
-) -> tuple[Tensor, OpenSums]:
+def sum_episodes(x: Tensor, start: Tensor, valid: Tensor, gamma: float, before: OpenSums) -> tuple[Tensor, OpenSums]:
     """Σ_k γ^k·x_k over the steps of each episode so far, k counted from the episode's first step, wherever that lies.
 
     x, start, valid are [T, N]. A sum begins anew where ``start`` is True; so an episode that was lost half way leaves

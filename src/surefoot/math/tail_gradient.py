@@ -1,19 +1,18 @@
 """The policy gradient of CVaR as an advantage, and how it joins the one of the mean (R02).
 
-CVaR_α(R) = max_ν ν + E[min(R − ν, 0)]/α, and the best ν is VaR_α (Rockafellar, Uryasev 2000, "Optimization of conditional
-value-at-risk"). So, with ν held fixed,
+CVaR_α(R) = max_ν ν + E[min(R − ν, 0)]/α, and the best ν is VaR_α (Rockafellar, Uryasev 2000, "Optimization of
+conditional value-at-risk"). So, with ν held fixed,
 
     ∇CVaR_α(R) = E[ min(R − ν, 0)/α · Σ_t ∇ log π(a_t | s_t) ]
 
-which is the gradient of Tamar et al. 2015, https://arxiv.org/abs/1404.3862 (eq. 3), valid for laws with atoms too. Every
-step of an episode with return R thus has the advantage min(R − ν, 0)/α, up to a baseline.
+which is the gradient of Tamar et al. 2015, https://arxiv.org/abs/1404.3862, valid for laws with atoms too. Every step
+of an episode with return R thus has the advantage min(R − ν, 0)/α, up to a baseline.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from surefoot.math.risk import cvar_from_samples, var_from_samples

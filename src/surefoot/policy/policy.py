@@ -10,12 +10,14 @@ from torch import Tensor, nn
 
 from surefoot.config import Config
 from surefoot.critics.base import Critic
-from surefoot.critics.build import build_critic
+from surefoot.critics.build import build_cost_critic, build_critic
+from surefoot.critics.with_cost import WithCost
 from surefoot.dists.interface import Family
 from surefoot.nets.init import Initialiser
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
 from surefoot.policy.memory import Memory, Recall, build_memory
+from surefoot.policy.side_by_side import SideBySide
 from surefoot.spaces import Layout
 
 Observation = Mapping[str, Tensor]
@@ -37,7 +39,7 @@ class Policy(nn.Module):
         encoder: Encoder,
         memory: Memory | None,
         head: ActionHead,
-        value_encoder: Encoder,
+        value_encoder: Encoder | SideBySide,
         value_memory: Memory | None,
         critic: Critic,
     ) -> None:
@@ -114,7 +116,16 @@ def build_policy(layout: Layout, family: Family, config: Config, generator: torc
     encoder = Encoder(layout, config.policy, init)
     memory = build_memory(config.memory, encoder.n_outputs, init)
     head = ActionHead(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
-    value_encoder = encoder if config.policy.shared else Encoder(layout, config.policy, init)
+    value_encoder = encoder if config.policy.shared else _value_encoder(layout, config, init)
     value_memory = memory if config.memory.shared else build_memory(config.memory, value_encoder.n_outputs, init)
     n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs
-    return Policy(encoder, memory, head, value_encoder, value_memory, build_critic(config.critic, n_features, init))
+    critic = build_critic(config.critic, n_features, init)
+    if config.risk.kind == "cost_constraint":
+        critic = WithCost(critic, build_cost_critic(config.critic, n_features, init))
+    return Policy(encoder, memory, head, value_encoder, value_memory, critic)
+
+
+def _value_encoder(layout: Layout, config: Config, init: Initialiser) -> Encoder | SideBySide:
+    if config.critic.twin != "trunks":
+        return Encoder(layout, config.policy, init)
+    return SideBySide(Encoder(layout, config.policy, init), Encoder(layout, config.policy, init))

@@ -21,36 +21,41 @@ class CostConstraint(RiskTerm):
     """Maximises the mean return subject to E[episode cost] ≤ limit: A = (A_r − λ·A_c)/(1 + λ).
 
     A_c is the advantage of a critic of its own for the costs. The episode cost is the plain sum for
-    ``limit_per_episode``, Σ γ^t·c_t for ``limit_discounted``. Source: PPO-Lagrangian of Ray, Achiam, Amodei 2019,
-    "Benchmarking safe exploration in deep reinforcement learning".
+    ``limit_per_episode``, Σ γ^t·c_t for ``limit_discounted``. λ is reward per cost; it moves with the violation in
+    spreads of the episode cost, by spreads of the return per spread of the cost, so that neither unit matters. Source:
+    PPO-Lagrangian of Ray, Achiam, Amodei 2019, "Benchmarking safe exploration in deep reinforcement learning".
     """
 
     def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
         self._limit, discount = limit_and_discount(config, gamma)
-        self._costs = Ledger(n_envs, discount, COST_EPISODES)
+        self._costs, self._returns = (Ledger(n_envs, discount, COST_EPISODES) for _ in range(2))
         self._multiplier = Multiplier(config)
         self._waiting = Waiting("the mean cost of an episode")
 
     def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
         assert estimated.cost_advantages is not None, "a cost constraint comes with a cost critic"
-        entry = self._costs.enter(steps.cost, steps)
+        entry, _ = self._costs.enter(steps.cost, steps), self._returns.enter(steps.reward, steps)
         waits = self._waiting.see(int(steps.done.sum()))
         measures = {"risk/waiting": float(self._waiting.count)}
         if not waits:
             cost = float(entry.sample.mean())
-            measures |= {"risk/cost": cost, "risk/violation": cost - self._limit}
-            self._multiplier.update(cost - self._limit, multiplier_lr)
-        shaped = lagrangian_advantages(estimated.advantages, -estimated.cost_advantages, self._multiplier.value)
+            spread, worth = self._costs.spread, self._returns.spread / self._costs.spread
+            measures |= {"risk/cost": cost, "risk/violation": cost - self._limit, "risk/spread": spread}
+            self._multiplier.update(worth * (cost - self._limit) / spread, multiplier_lr)
+        harmless = -estimated.cost_advantages / estimated.reward_scale
+        shaped = lagrangian_advantages(estimated.advantages, harmless, self._multiplier.value)
         return Shaped(shaped, measures | self._multiplier.measures())
 
     def state(self) -> dict[str, Any]:
         return {
             "costs": self._costs.state(),
+            "returns": self._returns.state(),
             "multiplier": self._multiplier.state(),
             "waiting": self._waiting.count,
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         self._costs.load_state(state["costs"])
+        self._returns.load_state(state["returns"])
         self._multiplier.load_state(state["multiplier"])
         self._waiting.count = int(state["waiting"])

@@ -46,8 +46,9 @@ class CvarObjective(RiskTerm):
 class CvarConstraint(RiskTerm):
     """Maximises the mean return subject to CVaR_α(episode return) ≥ limit: A = (A_r + λ·A_cvar)/(1 + λ).
 
-    The episode return is the plain sum of rewards for ``limit_per_episode``, Σ γ^t·r_t for ``limit_discounted``. λ moves
-    with the violation limit − CVaR before the policy does, and waits while no episode ends.
+    The episode return is the plain sum of rewards for ``limit_per_episode``, Σ γ^t·r_t for ``limit_discounted``. λ
+    moves with the violation limit − CVaR before the policy does, and waits while no episode ends. The violation is
+    measured in spreads (standard deviations of the episode return), so that the unit of the reward does not matter.
     """
 
     def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
@@ -61,8 +62,9 @@ class CvarConstraint(RiskTerm):
         reading = self._tail.read(steps)
         measures = reading.measures
         if reading.cvar is not None:
-            measures["risk/violation"] = self._limit - reading.cvar
-            self._multiplier.update(self._limit - reading.cvar, multiplier_lr)
+            violation = self._limit - reading.cvar
+            measures |= {"risk/violation": violation, "risk/spread": reading.spread}
+            self._multiplier.update(violation / reading.spread, multiplier_lr)
         if estimated.predicted_cvar is not None:
             measures |= self._calibration.read(steps, estimated.predicted_cvar)
         risky = reading.advantages / estimated.reward_scale

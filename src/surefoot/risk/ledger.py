@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from surefoot.math.episodes import OpenSums, sum_episodes
+from surefoot.math.moments import Moments, merge
 from surefoot.risk.term import Steps
 
 
@@ -32,6 +33,7 @@ class Ledger:
         self._gamma, self._size = gamma, size
         self._open = OpenSums.empty(n_envs)
         self._recent = torch.zeros(0, dtype=torch.float64)
+        self._moments = Moments.empty(())
 
     def enter(self, x: Tensor, steps: Steps) -> Entry:
         """Add a rollout's x [T, N]."""
@@ -39,19 +41,29 @@ class Ledger:
         ended = totals[steps.done]
         sample = torch.cat([self._recent, ended])[-max(self._size, len(ended)) :]
         self._recent = sample[-self._size :]
+        self._moments = merge(self._moments, Moments.from_batch(ended))
         return Entry(totals, sample)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of all episodes so far; their size if they do not vary, 1 if there is none."""
+        std, size = float(self._moments.std), abs(float(self._moments.mean))
+        return std if std > 1e-4 * size else size or 1.0
 
     def state(self) -> dict[str, Any]:
         """As JSON."""
+        moments = self._moments
         return {
             "total": self._open.total.tolist(),
             "length": self._open.length.tolist(),
             "recent": self._recent.tolist(),
+            "moments": [float(moments.count), float(moments.mean), float(moments.m2)],
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore."""
-        total, length, self._recent = (
-            torch.tensor(state[name], dtype=torch.float64) for name in ("total", "length", "recent")
+        total, length, self._recent, moments = (
+            torch.tensor(state[name], dtype=torch.float64) for name in ("total", "length", "recent", "moments")
         )
         self._open = OpenSums(total, length)
+        self._moments = Moments(*moments.unbind())

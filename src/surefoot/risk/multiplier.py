@@ -13,9 +13,9 @@ class Multiplier:
 
         I ← max(0, I + η·v),   s ← s + (1 − β)·(v − s),   λ = max(0, I + k_p·s + k_d·(s − s_before))
 
-    v is the violation, positive if the constraint is broken. With k_p = k_d = 0 this is plain dual ascent, which swings:
-    it goes on pushing until the violation has changed sign. The proportional term eases off before that. There is no upper
-    bound. Source: Stooke, Achiam, Abbeel 2020, https://arxiv.org/abs/2007.03964 (algorithm 2).
+    v is the violation, positive if the constraint is broken. With k_p = k_d = 0 this is plain dual ascent, which
+    swings: it goes on pushing until the violation has changed sign. The proportional term eases off before that. There
+    is no upper bound. Source: Stooke, Achiam, Abbeel 2020, https://arxiv.org/abs/2007.03964 (algorithm 2).
     """
 
     def __init__(self, config: RiskConfig) -> None:

@@ -29,14 +29,16 @@ class TailReading(NamedTuple):
     """[T, N] raw; 0 for steps whose episode has not ended."""
     cvar: float | None
     """None if no episode ended in the rollout."""
+    spread: float
+    """Of the returns of all episodes so far."""
     measures: dict[str, float]
 
 
 class TailReader:
     """Reads rollout after rollout.
 
-    A step is credited in the rollout in which its episode ends, if it lies in that rollout. Steps of a long episode that
-    lie in earlier rollouts are never credited: ``risk/credited_fraction`` says how many are.
+    A step is credited in the rollout in which its episode ends, if it lies in that rollout. Steps of a long episode
+    that lie in earlier rollouts are never credited: ``risk/credited_fraction`` says how many are.
     """
 
     def __init__(self, n_envs: int, alpha: float, discount: float) -> None:
@@ -50,7 +52,7 @@ class TailReader:
         waits = self._waiting.see(int(steps.done.sum()))
         measures = {"risk/waiting": float(self._waiting.count)}
         if waits:
-            return TailReading(torch.zeros_like(steps.reward), None, measures)
+            return TailReading(torch.zeros_like(steps.reward), None, self._returns.spread, measures)
         tail = _quiet_tail(entry.sample, self._alpha)
         spread, credited = spread_back(tail_advantages(entry.totals, tail), steps.start, steps.done, steps.valid)
         n = len(entry.sample)
@@ -63,7 +65,7 @@ class TailReader:
         }
         if self._alpha * n < 1.0:
             measures["warn/thin_tail"] = self._alpha * n
-        return TailReading(spread.to(steps.reward.dtype), float(tail.cvar), measures)
+        return TailReading(spread.to(steps.reward.dtype), float(tail.cvar), self._returns.spread, measures)
 
     def state(self) -> dict[str, Any]:
         """As JSON."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.dists.interface import Family
@@ -18,8 +19,6 @@ from surefoot.rollout.guard import Guard, read_costs
 from surefoot.rollout.masks import require_legal
 from surefoot.rollout.normalise import ObservationNormaliser
 from surefoot.spaces import Array
-
-COST_KEY = "cost"
 
 
 class Collector:
@@ -34,9 +33,10 @@ class Collector:
         n_steps: int,
         generator: torch.Generator,
         device: torch.device,
+        cost_key: str = "cost",
     ) -> None:
         self.envs, self._policy, self._family, self.normaliser = envs, policy, family, normaliser
-        self._generator, self._device = generator, device
+        self._generator, self._device, self._cost_key = generator, device, cost_key
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
         masked = envs.gives_masks
         self._rollout = Rollout.allocate(
@@ -151,11 +151,18 @@ class Collector:
         require_legal(masks, self._family, self.vector_steps)
         return self._rollout.mask[t].to(self._device)
 
+    def _drop(self, t: int, dropped: NDArray[np.bool_]) -> None:
+        """The open episodes of some envs were lost: what this rollout has of them is no data."""
+        for env in np.flatnonzero(dropped):
+            began = np.flatnonzero(self._arrays["start"][: t + 1, env])
+            self._arrays["valid"][began[-1] if began.size else 0 : t + 1, env] = False
+        self.episodes.drop_open(dropped)
+
     def _store(self, t: int, step: Step, after: Tensor) -> None:
         self._guard.observations(step.observation, self.vector_steps)
         self._guard.check(step.reward, "reward", self.vector_steps)
         arrays, rollout = self._arrays, self._rollout
-        costs = read_costs(step.infos, COST_KEY, self.vector_steps)
+        costs = read_costs(step.infos, self._cost_key, self.vector_steps)
         arrays["reward"][t] = step.reward
         arrays["terminated"][t] = step.terminated
         arrays["truncated"][t] = step.truncated
@@ -171,6 +178,8 @@ class Collector:
         successes = {i: bool(step.infos[i]["is_success"]) for i in step.final if "is_success" in step.infos[i]}
         ended = self.episodes.step(step.reward, step.valid, done, costs, successes)
         rollout.ended.extend((t, episode) for episode in ended)
+        if step.dropped.any():
+            self._drop(t, step.dropped)
         self.fresh = done | ~step.valid
         self.state = after
         if after.shape[1] and self.fresh.any():

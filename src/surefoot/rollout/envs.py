@@ -10,12 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from surefoot.heads import HeadSpec
+from surefoot.masks import MaskForm
 from surefoot.spaces import Array, Layout
 
 Flags = NDArray[np.bool_]
@@ -53,22 +56,37 @@ class Envs(ABC):
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
     layout: Layout
+    action_heads: tuple[HeadSpec, ...] | None = None
+    """How the parts of an action depend on each other, if the env declares it."""
+
+    @cached_property
+    def mask_form(self) -> MaskForm:
+        """What masks of legal actions look like."""
+        return MaskForm.of(self.action_space, self.action_heads)
 
     @abstractmethod
     def reset(self, seed: int) -> Mapping[str, Array]:
         """Seed and start every env; first observations [N, ...] by leaf."""
 
     @abstractmethod
-    def step(self, actions: Array) -> Step:
-        """Take env actions [N, ...]."""
+    def step(self, actions: Any) -> Step:
+        """Take env actions [N, ...]: an array, or for a Dict or Tuple space one of arrays."""
+
+    @property
+    def n_restarts(self) -> int:
+        """Envs that failed and were made anew."""
+        return 0
 
     @property
     def gives_masks(self) -> bool:
-        """Whether `action_masks` says which actions are legal."""
+        """Whether `action_masks` says which actions are legal; known once the envs are started."""
         return False
 
     def action_masks(self) -> Array | None:
-        """Legal actions [N, M] (True = legal) for the observation last given, or None."""
+        """Legal actions [N, M] (True = legal) for the observation last given, in `mask_form`; None if not given.
+
+        What stands in the rows of envs that will only carry a reset means nothing.
+        """
         return None
 
     @abstractmethod

@@ -76,9 +76,9 @@ class EpisodeTracker:
         self.recent = deque((Episode(*episode) for episode in state["recent"]), maxlen=self.recent.maxlen)
         self.finished, self.has_costs = int(state["finished"]), bool(state["has_costs"])
 
-    def drop_open(self) -> None:
-        """Forget the open episodes: their envs were started anew."""
-        self.total[:] = self.length[:] = self.cost[:] = 0
+    def drop_open(self, envs: NDArray[np.bool_] | slice = slice(None)) -> None:  # noqa: B008 - a slice is a constant
+        """Forget the open episodes of some envs: these were started anew."""
+        self.total[envs] = self.length[envs] = self.cost[envs] = 0
 
     def summary(self) -> dict[str, float]:
         """Means over the recent episodes; empty before the first has ended."""

@@ -11,7 +11,8 @@ import numpy as np
 from surefoot.errors import EnvError, EnvRaisedError
 from surefoot.rollout.env_state import capture, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
-from surefoot.spaces import Array, Layout, mismatch
+from surefoot.rollout.masks import MASK_KEY, MASK_METHOD, MaskRows, declared_heads, mask_method
+from surefoot.spaces import Array, Layout, mismatch, row_of
 
 Env = gymnasium.Env[Any, Any]
 NO_INFO: Mapping[str, Any] = {}
@@ -20,15 +21,24 @@ NO_INFO: Mapping[str, Any] = {}
 class EnvGroup(Envs):
     """A list of environments. A finished one is reset at once, so that every row is a transition."""
 
-    def __init__(self, envs: Sequence[Env], first_index: int = 0, storage: Mapping[str, Array] | None = None) -> None:
+    def __init__(
+        self,
+        envs: Sequence[Env],
+        first_index: int = 0,
+        storage: Mapping[str, Array] | None = None,
+        masks: MaskRows | None = None,
+    ) -> None:
         self.envs = list(envs)
         self.n_envs = len(self.envs)
         self.observation_space = self.envs[0].observation_space
         self.action_space = self.envs[0].action_space
+        self.action_heads = declared_heads(self.envs[0])
         self.layout = Layout.of(self.observation_space)
         self._first_index = first_index
         self._steps = [0] * self.n_envs
         self._observation = self.layout.empty(self.n_envs) if storage is None else storage
+        self._masks = masks
+        self._mask_methods = [mask_method(env) for env in self.envs]
         self._check_alike()
 
     def reset(self, seed: int) -> Mapping[str, Array]:
@@ -43,7 +53,7 @@ class EnvGroup(Envs):
     def reset_one(self, i: int, seed: int | None = None) -> Mapping[str, Array]:
         """Start a new episode in env i; all current observations."""
         try:
-            observation, _ = self.envs[i].reset(seed=seed)
+            observation, info = self.envs[i].reset(seed=seed)
         except Exception as error:
             raise EnvRaisedError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
         if self._steps[i] == 0:
@@ -51,18 +61,20 @@ class EnvGroup(Envs):
             if reason is not None:
                 raise EnvError(f"{self._name(i)} in reset: {reason}; correct the env or its observation_space")
         self._write(i, observation)
+        self._read_mask(i, info)
         return self._observation
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Any) -> Step:
         n = self.n_envs
         reward = np.zeros(n)
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         final: dict[int, Mapping[str, Array]] = {}
         infos: list[Mapping[str, Any]] = []
         for i in range(n):
-            reward[i], terminated[i], truncated[i], info = self.step_one(i, actions[i])
+            reward[i], ended, cut, info = self.step_one(i, row_of(actions, i))
             infos.append(info)
-            if terminated[i] or truncated[i]:
+            if ended or cut:
+                terminated[i], truncated[i] = ended, cut
                 final[i] = {name: array[i].copy() for name, array in self._observation.items()}
                 self.reset_one(i)
         all_rows = np.ones(n, np.bool_)
@@ -79,23 +91,40 @@ class EnvGroup(Envs):
             ) from error
         self._steps[i] += 1
         self._write(i, observation)
+        if not (given[1] or given[2]):  # after the end there is nothing to choose
+            self._read_mask(i, info)
         return given
+
+    @property
+    def gives_masks(self) -> bool:
+        return self._masks is not None and self._masks.any
+
+    def action_masks(self) -> Array | None:
+        return None if self._masks is None else self._masks.all()
 
     def replace(self, i: int, env: Env) -> None:
         """Put another env in the place of env i; it wants a reset."""
         self.envs[i] = env
         self._steps[i] = 0
+        self._mask_methods[i] = mask_method(env)
+        if self._masks is not None:
+            self._masks.clear(i)
         self._check_alike()
 
     def state(self) -> list[Any] | None:
         states = [capture(env) for env in self.envs]
-        return None if None in states else [[steps, state] for steps, state in zip(self._steps, states, strict=True)]
+        if None in states:
+            return None
+        masks = [None if self._masks is None else self._masks.saved(i) for i in range(self.n_envs)]
+        return [list(parts) for parts in zip(self._steps, states, masks, strict=True)]
 
     def load_state(self, state: list[Any]) -> None:
-        for i, (steps, saved) in enumerate(state):
+        for i, (steps, saved, mask) in enumerate(state):
             self.envs[i].reset(seed=0)  # creates what restore then overwrites
             restore(self.envs[i], saved)
             self._steps[i] = int(steps)
+            if mask is not None:
+                self._mask_rows().load(i, mask)
 
     def close(self) -> None:
         for env in self.envs:
@@ -115,6 +144,26 @@ class EnvGroup(Envs):
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 reason = f"does not fit its space {leaf.space} ({type(error).__name__}: {error})"
             raise EnvError(f"{self._name(i)} in step {self._steps[i]}: observation {leaf.name!r} {reason}")
+
+    def _read_mask(self, i: int, info: Mapping[str, Any]) -> None:
+        """Keep what env i says is legal, by its method or in its info."""
+        method = self._mask_methods[i]
+        if method is None and MASK_KEY not in info:
+            if self._masks is not None and self._masks.has(i):
+                raise EnvError(f"{self._name(i)} gave info[{MASK_KEY!r}] before, but not after step {self._steps[i]}")
+            return
+        source = f"info[{MASK_KEY!r}]" if method is None else f"{MASK_METHOD}()"
+        whose = f"{source} of {self._name(i)} after step {self._steps[i]}"
+        try:
+            given = info[MASK_KEY] if method is None else method()
+        except Exception as error:
+            raise EnvRaisedError(f"{whose} raised {type(error).__name__}: {error}") from error
+        self._mask_rows().write(i, given, whose)
+
+    def _mask_rows(self) -> MaskRows:
+        if self._masks is None:
+            self._masks = MaskRows(self.mask_form, self.n_envs)
+        return self._masks
 
     def _copy(self) -> Mapping[str, Array]:
         return {name: array.copy() for name, array in self._observation.items()}

@@ -15,6 +15,7 @@ from surefoot.rollout.channel import pack
 from surefoot.rollout.envs import env_seeds
 from surefoot.rollout.group import Env, EnvGroup
 from surefoot.rollout.shared import Board
+from surefoot.spaces import row_of
 
 MAX_FRUITLESS_RESTARTS = 10
 """How often in a row an env is made anew without one good step."""
@@ -53,11 +54,11 @@ class Host:
         """Take the actions on the board."""
         del payload
         board, group = self._board, self._group
-        actions = board.action.copy()  # an env may keep what it was given
+        actions = board.actions(group.action_space)  # copies: an env may keep what it was given
         infos: dict[int, Mapping[str, Any]] = {}
         for i in range(group.n_envs):
             try:
-                reward, terminated, truncated, info = group.step_one(i, actions[i])
+                reward, terminated, truncated, info = group.step_one(i, row_of(actions, i))
             except EnvRaisedError as error:
                 self._restart(i, error)
                 self._post(i, 0.0, terminated=False, truncated=False, dropped=True)

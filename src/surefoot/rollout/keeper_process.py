@@ -77,13 +77,15 @@ def _fork(line: socket.socket, worker_fd: int, memory: int) -> int:
             os.setpgid(0, 0)
             _die_with(keeper)
             line.close()
-            serve(socket.socket(fileno=worker_fd), memory)
+            own_end = socket.socket(fileno=worker_fd)  # held to the last: the parent takes its closing for the death
+            serve(own_end, memory)
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            with suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
             os._exit(code)  # nothing of the keeper's is to be cleaned up by a worker
     with suppress(OSError):
         os.setpgid(pid, pid)  # both sides do, so that neither has to wait

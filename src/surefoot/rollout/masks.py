@@ -1,19 +1,132 @@
-"""Masks of legal actions."""
+"""Masks of legal actions: where environments say them, and how those of N envs are kept."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
 import numpy as np
 
 from surefoot.dists.interface import Family
 from surefoot.errors import EnvError
-from surefoot.spaces import Array
+from surefoot.heads import HeadSpec
+from surefoot.masks import MaskForm
+from surefoot.spaces import Array, Layout, Leaf
+
+MASK_METHOD, MASK_KEY, HEADS_ATTRIBUTE = "action_masks", "action_mask", "action_heads"
+"""The env's method, the key in its info, and the attribute that declares heads."""
+
+
+class MaskRows:
+    """The current mask of each of N envs; in storage that another process may see."""
+
+    def __init__(self, form: MaskForm, n_envs: int, storage: tuple[Array, Array] | None = None) -> None:
+        self.form = form
+        if storage is None:
+            storage = np.zeros((n_envs, form.wide_width), np.bool_), np.zeros(n_envs, np.int64)
+        self._rows, self._width = storage
+
+    @property
+    def any(self) -> bool:
+        """Whether some env has given a mask."""
+        return bool(self._width.any())
+
+    def has(self, i: int) -> bool:
+        """Whether env i has given a mask."""
+        return bool(self._width[i])
+
+    def write(self, i: int, given: Any, whose: str) -> None:
+        """Keep what env i gives: an array, or a dict by head."""
+        batched = {k: _batched(v) for k, v in given.items()} if isinstance(given, Mapping) else _batched(given)
+        self.write_rows(slice(i, i + 1), self.form.read(batched, 1, whose))
+
+    def write_rows(self, which: slice | Array, rows: Array) -> None:
+        """Keep read masks of some envs."""
+        width = rows.shape[1]
+        self._rows[which, :width] = rows
+        self._width[which] = width
+
+    def clear(self, i: int) -> None:
+        """Env i is another one now."""
+        self._width[i] = 0
+
+    def all(self) -> Array | None:
+        """Masks of all envs [N, M], all flat or all wide; None if no env gives any."""
+        low, high = int(self._width.min()), int(self._width.max())
+        if high == 0:
+            return None
+        if low == 0:
+            env = int(np.flatnonzero(self._width == 0)[0])
+            raise EnvError(f"env {env} gives no action mask, but others do; all envs of a run must be alike")
+        rows = self._rows[:, :high].copy()
+        if low < high:
+            flat = self._width == low
+            rows[flat] = rows[flat][:, self.form.widening]
+        return rows
+
+    def saved(self, i: int) -> list[int] | None:
+        """The mask of env i as JSON."""
+        return self._rows[i, : self._width[i]].astype(int).tolist() if self._width[i] else None
+
+    def load(self, i: int, saved: list[int] | None) -> None:
+        """Restore the mask of env i."""
+        self._width[i] = 0
+        if saved is not None:
+            self.write_rows(slice(i, i + 1), np.array([saved], np.bool_))
+
+
+class ObservedMasks:
+    """Masks that stand in the observation, under one key of a Dict: an array, or a Dict by head."""
+
+    def __init__(self, leaves: tuple[Leaf, ...], form: MaskForm) -> None:
+        self._leaves, self._form = leaves, form
+
+    @classmethod
+    def of(cls, layout: Layout, key: str, form: MaskForm) -> ObservedMasks | None:
+        """None if no part of the observation has that key, or no key is given."""
+        leaves = tuple(leaf for leaf in layout.leaves if key and leaf.path[:1] == (key,))
+        return cls(leaves, form) if leaves else None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The leaves that hold the masks."""
+        return frozenset(leaf.name for leaf in self._leaves)
+
+    def read(self, observation: Mapping[str, Array]) -> Array:
+        """Flags [N, M] from raw observation leaves [N, ...]."""
+        first = self._leaves[0]
+        n = len(observation[first.name])
+        if len(first.path) == 1:
+            given: Any = observation[first.name].reshape(n, -1)
+        else:
+            given = {"/".join(map(str, leaf.path[1:])): observation[leaf.name] for leaf in self._leaves}
+        return self._form.read(given, n, f"the action mask in the observation {first.path[0]!r}")
+
+
+def mask_method(env: gymnasium.Env[Any, Any]) -> Callable[[], Any] | None:
+    """The env's own method that says its mask, through wrappers, or None."""
+    found = env.get_wrapper_attr(MASK_METHOD) if env.has_wrapper_attr(MASK_METHOD) else None
+    return found if callable(found) else None
+
+
+def declared_heads(env: gymnasium.Env[Any, Any]) -> tuple[HeadSpec, ...] | None:
+    """The heads that an env declares, through wrappers, or None."""
+    found = env.get_wrapper_attr(HEADS_ATTRIBUTE) if env.has_wrapper_attr(HEADS_ATTRIBUTE) else None
+    return None if found is None else tuple(found)
 
 
 def require_legal(masks: Array, family: Family, step: int) -> None:
-    """Raise and name the env if a row leaves no legal action (F01)."""
-    for name, columns in family.mask_groups().items():
-        empty = ~masks[:, columns].any(1)
-        if empty.any():
-            env = int(np.flatnonzero(empty)[0])
-            head = f" for the head {name!r}" if name else ""
-            raise EnvError(f"env {env} at step {step} has no legal action{head}: its action mask is all False")
+    """Raise and name env and head if a row leaves no legal action (F01)."""
+    found = family.dead_end(masks)
+    if found is not None:
+        env, head = found
+        where = f" for the head {head}" if head else ""
+        raise EnvError(f"env {env} at step {step} has no legal action{where}: its action mask is all False")
+
+
+def _batched(given: Any) -> Array:
+    try:
+        return np.asarray(given)[None]
+    except ValueError as error:
+        raise EnvError(f"an action mask must be an array of flags, got {given!r} ({error})") from None

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from surefoot.errors import UnsupportedSpaceError
+from surefoot.heads import Path, assemble, parts_of
 from surefoot.rollout.envs import Flags
 from surefoot.spaces import Array, Layout
 
@@ -43,38 +43,57 @@ class Board:
     """What to act on next, by leaf."""
     final: dict[str, Array]
     """The true successor of a finished row, by leaf."""
-    action: Array
+    action: dict[Path, Array]
+    """By leaf of the action space."""
     reward: NDArray[np.float64]
     terminated: Flags
     truncated: Flags
     dropped: Flags
+    mask: Flags
+    """[N, M] legal actions of the observation, as far as ``mask_width`` says."""
+    mask_width: NDArray[np.int64]
+    """[N], 0 where an env gives no mask."""
 
     @classmethod
-    def over(cls, memory: int, layout: Layout, action_space: spaces.Space[Any], n_envs: int) -> Board:
+    def over(
+        cls, memory: int, layout: Layout, action_space: spaces.Space[Any], n_envs: int, mask_width: int = 0
+    ) -> Board:
         """The arrays of N envs; every process that asks for them over the same memory gets the same ones."""
-        if action_space.shape is None or action_space.dtype is None:
-            raise UnsupportedSpaceError(
-                f"actions of {action_space} are not one array; flatten the action space in a wrapper"
-            )
         leaves: list[Spec] = [((n_envs, *leaf.shape), leaf.dtype) for leaf in layout.leaves]
-        action: Spec = ((n_envs, *action_space.shape), np.dtype(action_space.dtype))
+        parts = dict(parts_of(action_space))
+        actions: list[Spec] = [((n_envs, *(part.shape or ())), np.dtype(part.dtype)) for part in parts.values()]
         reward: Spec = ((n_envs,), np.dtype(np.float64))
         flag: Spec = ((n_envs,), np.dtype(np.bool_))
-        arrays = iter(_lay_out(memory, [*leaves, *leaves, action, reward, flag, flag, flag]))
+        masks: list[Spec] = [((n_envs, mask_width), np.dtype(np.bool_)), ((n_envs,), np.dtype(np.int64))]
+        arrays = iter(_lay_out(memory, [*leaves, *leaves, *actions, reward, flag, flag, flag, *masks]))
         observation = {leaf.name: next(arrays) for leaf in layout.leaves}
         final = {leaf.name: next(arrays) for leaf in layout.leaves}
-        return cls(observation, final, *arrays)
+        return cls(observation, final, {path: next(arrays) for path in parts}, *arrays)
+
+    def write_actions(self, actions: Any) -> None:
+        """Env actions [N, ...], nested as the action space is."""
+        for path, array in self.action.items():
+            part = actions
+            for key in path:
+                part = part[key]
+            np.copyto(array, part, casting="same_kind")
+
+    def actions(self, space: spaces.Space[Any]) -> Any:
+        """A copy of what was written."""
+        return assemble(space, {path: array.copy() for path, array in self.action.items()})
 
     def rows(self, rows: slice) -> Board:
         """The arrays of some of the envs."""
         return Board(
             {name: array[rows] for name, array in self.observation.items()},
             {name: array[rows] for name, array in self.final.items()},
-            self.action[rows],
+            {path: array[rows] for path, array in self.action.items()},
             self.reward[rows],
             self.terminated[rows],
             self.truncated[rows],
             self.dropped[rows],
+            self.mask[rows],
+            self.mask_width[rows],
         )
 
 

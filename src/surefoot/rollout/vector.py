@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from surefoot.errors import EnvError
 from surefoot.rollout.env_state import Resumable
 from surefoot.rollout.envs import Envs, Flags, Step
 from surefoot.rollout.group import NO_INFO
+from surefoot.rollout.masks import MASK_KEY
+from surefoot.rollout.vector_masks import VectorActions
 from surefoot.spaces import Array, Layout, mismatch
 
 FINAL_KEYS = ("final_obs", "final_observation")
@@ -28,18 +30,21 @@ class VectorEnvs(Envs):
         self.action_space = env.single_action_space
         self.layout = Layout.of(self.observation_space)
         self.mode = _autoreset_mode(env)
+        self._actions = VectorActions(env, lambda: self.mask_form)
+        self.action_heads = self._actions.heads
         self._steps = 0
         self._resetting = np.zeros(self.n_envs, np.bool_)
 
     def reset(self, seed: int) -> Mapping[str, Array]:
         try:
-            observation, _ = self.env.reset(seed=seed)
+            observation, info = self.env.reset(seed=seed)
         except Exception as error:
             raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
         self._resetting = np.zeros(self.n_envs, np.bool_)
+        self._read_masks([info] * self.n_envs)
         return self._checked(observation)
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Any) -> Step:
         try:
             observation, reward, terminated, truncated, info = self.env.step(actions)
         except Exception as error:
@@ -53,26 +58,38 @@ class VectorEnvs(Envs):
         done = terminated | truncated
         current = self._split(observation)
         final = self._final(done, current, info)
+        mask_infos = [info] * self.n_envs
         if self.mode is AutoresetMode.DISABLED and done.any():
-            current = self._split(self.env.reset(options={"reset_mask": done.copy()})[0])
+            observation, fresh = self.env.reset(options={"reset_mask": done.copy()})
+            current = self._split(observation)
+            mask_infos = [fresh if done[i] else info for i in range(self.n_envs)]
         if self.mode is AutoresetMode.NEXT_STEP:
             self._resetting = done.copy()
+        self._read_masks(mask_infos)
         rewards = np.where(valid, np.asarray(reward, np.float64), 0.0)
         infos = self._infos(info, valid, done)
         dropped = np.zeros(self.n_envs, np.bool_)
         return Step(current, rewards, terminated, truncated, valid, ~self._resetting, final, infos, dropped)
 
+    @property
+    def gives_masks(self) -> bool:
+        return self._actions.gives_masks
+
+    def action_masks(self) -> Array | None:
+        return self._actions.masks()
+
     def state(self) -> list[Any] | None:
         if not isinstance(self.env, Resumable):
             return None
-        return [self._steps, self._resetting.tolist(), self.env.state_dict()]
+        return [self._steps, self._resetting.tolist(), self.env.state_dict(), self._actions.saved()]
 
     def load_state(self, state: list[Any]) -> None:
-        steps, resetting, saved = state
+        steps, resetting, saved, masks = state
         if not isinstance(self.env, Resumable):
             raise EnvError(f"the vector env {self._name()} cannot load a state")
         self.env.load_state_dict(saved)
         self._steps, self._resetting = int(steps), np.array(resetting, np.bool_)
+        self._actions.load(masks)
 
     def close(self) -> None:
         self.env.close()
@@ -102,6 +119,19 @@ class VectorEnvs(Envs):
             _info_row(last if same and done[i] else info, i, self.n_envs) if valid[i] else NO_INFO
             for i in range(self.n_envs)
         ]
+
+    def _read_masks(self, infos: Sequence[Mapping[str, Any]]) -> None:
+        """Keep what is legal now; ``infos`` holds for each env the info of all that tells about it."""
+        where = f"the vector env {self._name()} after step {self._steps}"
+        if not self._actions.reads_infos:
+            self._actions.ask(self._resetting, where)
+        elif self._actions.gives_masks or MASK_KEY in infos[0]:
+            keys = (MASK_KEY, f"_{MASK_KEY}")
+            rows = [
+                _info_row({key: info[key] for key in keys if key in info}, i, self.n_envs)
+                for i, info in enumerate(infos)
+            ]
+            self._actions.note(rows, self._resetting, where)
 
     def _split(self, observation: Any) -> dict[str, Array]:
         parts = self.layout.split(observation)

@@ -69,10 +69,10 @@ class Worker:
             self.pid = self._keeper.fork(far, self._memory)
         self.ask(channel.START, self._job)
 
-    def spaces(self) -> tuple[Any, Any]:
-        """Observation and action space of its envs."""
-        observation_space, action_space = unpack(self.answer())
-        return observation_space, action_space
+    def spaces(self) -> tuple[Any, Any, Any]:
+        """Observation and action space of its envs, and the heads that they declare."""
+        observation_space, action_space, action_heads = unpack(self.answer())
+        return observation_space, action_space, action_heads
 
     def ask(self, tag: bytes, payload: bytes = b"") -> None:
         """Send a command. That it cannot be sent shows in `answer`."""

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import gymnasium
 
 from surefoot.errors import EnvError
+from surefoot.masks import MaskForm
 from surefoot.rollout import channel
 from surefoot.rollout.channel import Channel, pack, unpack
 from surefoot.rollout.group import Env, EnvGroup
 from surefoot.rollout.host import Host, make_one
+from surefoot.rollout.masks import MaskRows, declared_heads
 from surefoot.rollout.shared import Board
 from surefoot.spaces import Layout
 
@@ -41,7 +43,7 @@ class Session:
         self.commands: dict[bytes, Callable[[bytes], bytes]] = {channel.START: self._start}
 
     def _start(self, payload: bytes) -> bytes:
-        """Make the envs; answers their spaces."""
+        """Make the envs; answers their spaces, and the heads of their actions."""
         job = Job(*unpack(payload))
         sys.path[:] = job.import_path
         for packed in job.specs:
@@ -57,14 +59,15 @@ class Session:
             ) from error
         envs = [make_one(factory, job.first_index + i) for i in range(job.n_envs)]
         self.commands[channel.ATTACH] = lambda n_envs: self._attach(job, factory, envs, int(n_envs))
-        return pack((envs[0].observation_space, envs[0].action_space))
+        return pack((envs[0].observation_space, envs[0].action_space, declared_heads(envs[0])))
 
     def _attach(self, job: Job, factory: Callable[[], Env], envs: list[Env], n_envs: int) -> bytes:
         """Take the rows of this worker's envs among all ``n_envs``."""
-        layout = Layout.of(envs[0].observation_space)
-        board = Board.over(self._memory, layout, envs[0].action_space, n_envs)
+        layout, form = Layout.of(envs[0].observation_space), MaskForm.of(envs[0].action_space, declared_heads(envs[0]))
+        board = Board.over(self._memory, layout, envs[0].action_space, n_envs, form.wide_width)
         own = board.rows(slice(job.first_index, job.first_index + job.n_envs))
-        host = Host(EnvGroup(envs, job.first_index, own.observation), factory, job.first_index, own)
+        masks = MaskRows(form, job.n_envs, (own.mask, own.mask_width))
+        host = Host(EnvGroup(envs, job.first_index, own.observation, masks), factory, job.first_index, own)
         self.commands = {
             channel.STEP: host.step,
             channel.RESET: host.reset,

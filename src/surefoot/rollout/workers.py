@@ -24,11 +24,13 @@ import numpy as np
 from gymnasium.vector.utils import CloudpickleWrapper
 
 from surefoot.errors import ConfigError, EnvError
+from surefoot.heads import HeadSpec
 from surefoot.rollout import channel
 from surefoot.rollout.channel import pack, unpack
 from surefoot.rollout.envs import Envs, Step
 from surefoot.rollout.group import NO_INFO, Env
 from surefoot.rollout.keeper import GRACE_SECONDS, Keeper
+from surefoot.rollout.masks import MaskRows
 from surefoot.rollout.shared import Board, nameless_memory
 from surefoot.rollout.worker import Kind, Lost, Worker
 from surefoot.rollout.worker_process import Job
@@ -71,9 +73,10 @@ class WorkerEnvs(Envs):
         self._workers = [Worker(keeper, memory, job, worker_timeout) for job in jobs]
         self._shut_down = weakref.finalize(self, _shut_down, os.getpid(), self._workers, keeper, memory)
         try:
-            self.observation_space, self.action_space = self._start()
+            self.observation_space, self.action_space, self.action_heads = self._start()
             self.layout = Layout.of(self.observation_space)
-            self._board = Board.over(memory, self.layout, self.action_space, n_envs)
+            self._board = Board.over(memory, self.layout, self.action_space, n_envs, self.mask_form.wide_width)
+            self._masks = MaskRows(self.mask_form, n_envs, (self._board.mask, self._board.mask_width))
             for worker in self._workers:
                 worker.call(channel.ATTACH, str(n_envs).encode())
         except Lost as lost:
@@ -98,10 +101,10 @@ class WorkerEnvs(Envs):
         self._set_up(channel.RESET, [[] for _ in self._workers])
         return self._observation()
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Any) -> Step:
         self._replace_unready()
         board = self._board
-        np.copyto(board.action, actions, casting="same_kind")
+        board.write_actions(actions)
         for worker in self._workers:
             if not worker.fresh:
                 worker.ask(channel.STEP)
@@ -121,6 +124,13 @@ class WorkerEnvs(Envs):
         }
         live, reward = np.ones(self.n_envs, np.bool_), board.reward.copy()
         return Step(self._observation(), reward, terminated, truncated, ~dropped, live, final, infos, dropped)
+
+    @property
+    def gives_masks(self) -> bool:
+        return self._masks.any
+
+    def action_masks(self) -> Array | None:
+        return self._masks.all()
 
     def state(self) -> list[Any] | None:
         """None also if a worker was lost: its envs are no longer where the caller's observations say."""
@@ -146,8 +156,8 @@ class WorkerEnvs(Envs):
     def close(self) -> None:
         self._shut_down()
 
-    def _start(self) -> tuple[Space, Space]:
-        """Launch all workers at once; the spaces of their envs."""
+    def _start(self) -> tuple[Space, Space, tuple[HeadSpec, ...] | None]:
+        """Launch all workers at once; the spaces of their envs, and the heads that they declare."""
         for worker in self._workers:
             worker.launch()
         spaces = [worker.spaces() for worker in self._workers]

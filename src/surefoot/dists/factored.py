@@ -1,0 +1,346 @@
+"""Several heads at once, some of which matter only for some choices of others (F02, F05).
+
+The joint law is that of choosing head by head, in the order in which they depend on each other:
+
+    p(a) = Π_h p_h(a_h | the choice on which its mask depends), over the heads that are relevant in a
+
+An irrelevant head takes a fixed action (a choice head: 0) with probability 1. It adds nothing to log-probability, entropy and
+divergence, and gets no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from surefoot.dists.categorical import log_exponential
+from surefoot.dists.dependence import Dependence, dependence_of, depth
+from surefoot.dists.interface import Distribution, Family, HeadTerms, refuse_mask
+from surefoot.heads import Head, Path, assemble, choices_first, parts_of
+from surefoot.masks import MaskForm
+from surefoot.math import segments as laws_of
+from surefoot.math.segments import Laws, Segments
+
+
+class Plan(NamedTuple):
+    """Everything about H choice heads with S choices in all that does not change: tables on one device."""
+
+    segments: Segments
+    dependence: Dependence
+    first_flag: Tensor
+    """[S] where the flag of each choice stands in a wide mask, in context 0."""
+    context_step: Tensor
+    """[S] how much farther it stands in the next context."""
+    context_head: Tensor
+    """[S] the head that decides the context."""
+    flag: Tensor
+    """[V, S] where the flag of each choice stands, in each context."""
+    entry: Tensor
+    """[K, C] where, in a row [V·S], the choice of each control in each joint choice stands."""
+    levels: Tensor
+    """[D, H] bool: the heads that choose first, second, …"""
+    has_irrelevant: bool
+    wide: bool
+
+    def to(self, device: torch.device) -> Plan:
+        """The same on another device."""
+        return Plan(*(x if isinstance(x, bool) else x.to(device) for x in self))  # type: ignore[arg-type]  # in order
+
+
+def plan_of(heads: Sequence[Head], wide: bool) -> Plan:
+    """The tables of heads, choice heads first."""
+    choices = [head for head in heads if head.size is not None]
+    form = MaskForm.of_heads(heads)
+    sizes = np.array(form.sizes)
+    segments, dependence = Segments.of(form.sizes), dependence_of(heads, wide)
+    owner, n_contexts = segments.owner.numpy(), dependence.reach.shape[1]
+    begin = np.cumsum(sizes * form.contexts) - sizes * form.contexts
+    first_flag = (begin - (np.cumsum(sizes) - sizes))[owner] + np.arange(len(owner))
+    step = np.where(np.array(form.contexts) > 1, sizes, 0)[owner]
+    last = np.array(form.contexts)[owner] - 1
+    flag = first_flag + step * np.minimum(np.arange(n_contexts)[:, None], last)
+    controls = dependence.controls
+    entry = dependence.context[:, controls] * len(owner) + segments.first[controls] + dependence.joint
+    depths = torch.tensor([depth(h, heads) for h in range(len(choices))], dtype=torch.int64)
+    levels = depths == torch.arange(int(depths.max()) + 1 if choices else 0)[:, None]
+    given = np.array([head.given or 0 for head in choices], dtype=np.int64)
+    return Plan(
+        segments,
+        dependence,
+        torch.from_numpy(first_flag),
+        torch.from_numpy(step),
+        torch.from_numpy(given[owner]),
+        torch.from_numpy(flag),
+        entry,
+        levels,
+        not bool(dependence.relevant.all()),
+        wide,
+    )
+
+
+class Factored(Distribution):
+    """Choice heads bound to logits [B, S] and a flat or wide mask, and the distributions of the other heads.
+
+    Stored actions are the choices [B, H], followed by the stored actions of the other heads.
+    """
+
+    def __init__(self, logits: Tensor, mask: Tensor | None, others: Sequence[Other], plan: Plan) -> None:
+        self._logits, self._mask, self._others, self._plan = logits, mask, others, plan
+        # Laws that no choice changes are normalised once.
+        self._laws = None if plan.wide else laws_of.normalise(logits, mask, plan.segments)
+
+    def sample(self, generator: torch.Generator | None) -> Tensor:
+        shape = (*self._logits.shape[:-1], *self._plan.segments.padded.shape)
+        choice = self._choose(log_exponential(shape, generator, self._logits.device))
+        return self._joined(choice, [other.distribution.sample(generator) for other in self._others])
+
+    def mode(self) -> Tensor:
+        """The most likely choice of each head, given the choices of those before it.
+
+        The most likely *joint* action would be another one: it prefers an operation without further choices to a more
+        likely one that has many.
+        """
+        return self._joined(self._choose(None), [other.distribution.mode() for other in self._others])
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """The entries of irrelevant heads are not read."""
+        choice = self._choices_in(action)
+        relevant = self._plan.dependence.relevance(choice)
+        return self._log_probs(action, choice, self._given(choice)[0], relevant).sum(-1)
+
+    def heads(self, action: Tensor) -> HeadTerms:
+        choice = self._choices_in(action)
+        relevant = self._plan.dependence.relevance(choice)
+        laws, flags = self._given(choice)
+        log_prob = self._log_probs(action, choice, laws, relevant)
+        entropy = self._with_others(
+            laws_of.entropy(laws, self._plan.segments), [other.distribution.entropy() for other in self._others]
+        )
+        return HeadTerms(log_prob, self._only_relevant(entropy, relevant), relevant, self._n_legal(flags, log_prob))
+
+    def entropy(self) -> Tensor:
+        """H(a) = Σ_k p(k) Σ_h relevant(h, k)·H(h | k), over the joint choices k of the heads on which others depend.
+
+        Exact by the chain rule: the entropy of a joint law is that of each head given those before it, in the mean
+        over what those choose.
+        """
+        laws = self._everywhere()
+        others = [other.distribution.entropy() for other in self._others]
+        return self._expected(laws, laws_of.entropy(laws, self._plan.segments), others)
+
+    def kl(self, new: Self) -> Tensor:
+        """KL(a ‖ a′) = Σ_k p(k) Σ_h relevant(h, k)·KL(h | k), exact by the same chain rule."""
+        laws = self._everywhere()
+        others = [a.distribution.kl(b.distribution) for a, b in zip(self._others, new._others, strict=True)]
+        return self._expected(laws, laws_of.kl(laws, new._everywhere(), self._plan.segments), others)
+
+    def _choices_in(self, action: Tensor) -> Tensor:
+        return action[..., : self._plan.segments.first.shape[0]].long() if self._others else action
+
+    def _given(self, choice: Tensor) -> tuple[Laws, Tensor | None]:
+        """The laws of the choice heads once the choices before them are made, and the flags [B, S] in force."""
+        plan = self._plan
+        if self._laws is not None:
+            return self._laws, self._mask
+        assert self._mask is not None, "a wide plan is made for wide masks"
+        context = choice.index_select(-1, plan.context_head)
+        flags = self._mask.gather(-1, plan.first_flag + plan.context_step * context)
+        return laws_of.normalise(self._logits, flags, plan.segments), flags
+
+    def _everywhere(self) -> Laws:
+        """The laws of the choice heads in every context, [B, V, S]."""
+        if self._laws is not None:
+            return Laws(*(x.unsqueeze(-2) for x in self._laws))
+        assert self._mask is not None, "a wide plan is made for wide masks"
+        return laws_of.normalise(self._logits.unsqueeze(-2), self._mask[..., self._plan.flag], self._plan.segments)
+
+    def _choose(self, log_noise: Tensor | None) -> Tensor:
+        """Choices [B, H], in the order of dependence; irrelevant heads choose 0."""
+        plan = self._plan
+        if self._laws is not None:
+            choice = laws_of.draw(self._laws, plan.segments, log_noise)
+        else:
+            shape = (*self._logits.shape[:-1], plan.segments.first.shape[0])
+            choice = torch.zeros(shape, dtype=torch.int64, device=self._logits.device)
+            for chooses_now in plan.levels:
+                drawn = laws_of.draw(self._given(choice)[0], plan.segments, log_noise)
+                choice = torch.where(chooses_now, drawn, choice)
+        if not plan.has_irrelevant:
+            return choice
+        return torch.where(plan.dependence.relevance(choice)[..., : choice.shape[-1]], choice, 0)
+
+    def _joined(self, choice: Tensor, others: list[Tensor]) -> Tensor:
+        if not others:
+            return choice
+        relevant = self._plan.dependence.relevance(choice)[..., choice.shape[-1] :]
+        kept = [
+            torch.where(relevant[..., i : i + 1], x.to(torch.float32), other.neutral)
+            for i, (x, other) in enumerate(zip(others, self._others, strict=True))
+        ]
+        return torch.cat([choice.to(torch.float32), *kept], -1)
+
+    def _log_probs(self, action: Tensor, choice: Tensor, laws: Laws, relevant: Tensor) -> Tensor:
+        others = [other.distribution.log_prob(action[..., other.columns]) for other in self._others]
+        return self._only_relevant(
+            self._with_others(laws_of.log_prob(laws, choice, self._plan.segments), others), relevant
+        )
+
+    def _only_relevant(self, x: Tensor, relevant: Tensor) -> Tensor:
+        return torch.where(relevant, x, 0.0) if self._plan.has_irrelevant else x
+
+    def _with_others(self, choices: Tensor, others: list[Tensor]) -> Tensor:
+        return torch.cat([choices, torch.stack(others, -1)], -1) if others else choices
+
+    def _n_legal(self, flags: Tensor | None, like: Tensor) -> Tensor:
+        segments = self._plan.segments
+        members = segments.members.to(like.dtype)
+        counts = members.sum(0).expand(*like.shape[:-1], -1) if flags is None else flags.to(like.dtype) @ members
+        return self._with_others(counts, [torch.zeros_like(like[..., 0])] * len(self._others))
+
+    def _expected(self, laws: Laws, each: Tensor, others: list[Tensor]) -> Tensor:
+        """Σ_k p(k)·(Σ over the relevant heads) of terms [B, V, H] of the choice heads, and [B] of each other head."""
+        dependence = self._plan.dependence
+        entries = laws_of.log_probs(laws, self._plan.segments).flatten(-2)
+        log_p = entries.index_select(-1, self._plan.entry.flatten()).unflatten(-1, self._plan.entry.shape)
+        p = torch.where(dependence.matters.index_select(1, dependence.controls), log_p, 0.0).sum(-1).exp()
+        total = ((p @ dependence.reach.flatten(1).to(p.dtype)) * each.flatten(-2)).sum(-1)
+        if others:
+            n_choices = each.shape[-1]
+            total = total + ((p @ dependence.matters[:, n_choices:].to(p.dtype)) * torch.stack(others, -1)).sum(-1)
+        return total
+
+
+class Other(NamedTuple):
+    """A head that is no choice among n: its distribution, where its stored action stands, and what that is if it does
+    not matter."""
+
+    distribution: Distribution
+    columns: slice
+    neutral: float
+
+
+class Part(NamedTuple):
+    """A leaf of the action space: its own family, and where its stored action, outputs and free parameters stand."""
+
+    path: Path
+    family: Family
+    columns: list[int]
+    outputs: slice
+    free: slice
+    is_choice: bool
+
+
+class FactoredFamily(Family):
+    """Heads over the leaves of an action space.
+
+    Network outputs are the logits of the choice heads one after another, then the outputs of the other heads; masks are
+    in the same order (`MaskForm`). Stored actions are int64, or float32 if some head is continuous.
+    """
+
+    def __init__(
+        self, space: spaces.Space[Any], heads: Sequence[Head], leaf_family: Callable[[spaces.Space[Any]], Family]
+    ) -> None:
+        self._space = space
+        self._heads = choices_first(heads)
+        self._form = MaskForm.of_heads(self._heads)
+        self._plans: dict[tuple[bool, torch.device], Plan] = {}
+        self.head_names = tuple(head.name for head in self._heads)
+        self._parts = self._lay_out(leaf_family)
+        others = [part for part in self._parts if not part.is_choice]
+        self.n_logits = self._form.flat_width
+        self.n_outputs = self.n_logits + sum(part.family.n_outputs for part in others)
+        frees = [part.family.free for part in others if part.family.free is not None]
+        self.free = torch.cat(frees) if frees else None
+        self.action_shape = (len(self._form.sizes) + sum(len(part.columns) for part in others),)
+        self.action_dtype = torch.float32 if others else torch.int64
+        self.mask_width = self.n_logits
+        ends = np.cumsum(self._form.sizes).tolist()
+        choices = [slice(end - size, end) for end, size in zip(ends, self._form.sizes, strict=True)]
+        self.head_outputs = (*choices, *(part.outputs for part in others))
+        self._plan(wide=False, device=torch.device("cpu"))
+
+    def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
+        if not self._form.names:
+            refuse_mask(self, mask)
+        wide = mask is not None and mask.shape[-1] != self._form.flat_width
+        others = tuple(
+            Other(
+                part.family.bind(torch.cat([params[..., part.outputs], params[..., part.free]], -1)),
+                slice(part.columns[0], part.columns[-1] + 1),
+                part.family.neutral,
+            )
+            for part in self._parts
+            if not part.is_choice
+        )
+        logits = params[..., : self.n_logits] if others else params
+        return Factored(logits, None if mask is None else mask.bool(), others, self._plan(wide, params.device))
+
+    def mask_groups(self) -> dict[str, slice]:
+        return dict(zip(self._form.names, self.head_outputs, strict=False))
+
+    def dead_end(self, masks: np.ndarray[Any, Any]) -> tuple[int, str] | None:
+        """A head needs a legal choice wherever legal choices of the others make it relevant, and nowhere else."""
+        plan = self._plan(masks.shape[-1] != self._form.flat_width, torch.device("cpu"))
+        dependence, segments = plan.dependence, plan.segments
+        everywhere = masks[:, plan.flag.numpy()] if plan.wide else masks[:, None]
+        # [N, V, H] and, in each joint choice that can occur, [N, K, H]
+        has_choice = np.logical_or.reduceat(everywhere, segments.first.numpy(), axis=-1)
+        if has_choice.all():
+            return None
+        row = np.arange(dependence.context.shape[1])
+        has_choice = has_choice[:, dependence.context.numpy(), row]
+        legal = everywhere.reshape(len(masks), -1)[:, plan.entry.numpy()]
+        legal |= ~dependence.matters.numpy()[:, dependence.controls.numpy()]
+        reached = (legal[:, :, None, :] | ~dependence.above.numpy()).all(-1)
+        stuck = reached & dependence.matters.numpy()[:, : len(row)] & ~has_choice
+        if not stuck.any():
+            return None
+        env, k, h = (int(i) for i in np.argwhere(stuck)[0])
+        return env, self._described(h, dict(zip(dependence.controls.tolist(), dependence.joint[k].tolist(), strict=True)))
+
+    def to_env(self, action: Tensor) -> Any:
+        """Env actions of N rows: one array, or a dict or tuple of such arrays as the space has it."""
+        found: dict[Path, Any] = {}
+        for part in self._parts:
+            stored = action[:, part.columns].to(part.family.action_dtype)
+            found[part.path] = part.family.to_env(stored.reshape(-1, *part.family.action_shape))
+        return assemble(self._space, found)
+
+    def _described(self, h: int, choice: dict[int, int]) -> str:
+        """A head, and what was chosen by those that make it relevant."""
+        head = self._heads[h]
+        by = [c for c, _ in head.conditions] or ([head.given] if head.given in choice else [])
+        given = ", ".join(f"{self._heads[c].name} = {self._heads[c].says(choice[c])}" for c in by if c is not None)
+        return f"{head.name!r} given {given}" if given else repr(head.name)
+
+    def _lay_out(self, leaf_family: Callable[[spaces.Space[Any]], Family]) -> tuple[Part, ...]:
+        """The parts of the space, those that are no choices in the order of their heads."""
+        leaves = dict(parts_of(self._space))
+        column, output, free = len(self._form.sizes), self._form.flat_width, 0
+        found = []
+        for path in dict.fromkeys(head.path for head in self._heads):
+            family = leaf_family(leaves[path])
+            own = sorted((head.position, i) for i, head in enumerate(self._heads) if head.path == path)
+            if self._heads[own[0][1]].size is not None:
+                found.append(Part(path, family, [i for _, i in own], slice(0, 0), slice(0, 0), True))
+                continue
+            width = int(np.prod(family.action_shape))
+            n_free = 0 if family.free is None else family.free.numel()
+            outputs = slice(output, output + family.n_outputs)
+            found.append(Part(path, family, list(range(column, column + width)), outputs, slice(free, free + n_free), False))
+            column, output, free = column + width, output + family.n_outputs, free + n_free
+        # Free parameters follow all outputs.
+        return tuple(part._replace(free=slice(part.free.start + output, part.free.stop + output)) for part in found)
+
+    def _plan(self, wide: bool, device: torch.device) -> Plan:
+        plan = self._plans.get((wide, device))
+        if plan is None:
+            plan = plan_of(self._heads, wide).to(device)
+            self._plans[wide, device] = plan
+        return plan
+

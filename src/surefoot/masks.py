@@ -1,0 +1,120 @@
+"""What a mask of legal actions may look like, and how it is read into one row of flags.
+
+A *flat* mask has one flag for each choice of each head, head after head. A *wide* one has, for each head that can
+depend on another (`Head.given`), such a row for each choice of that other head: `[n_given, n]`, flattened. Which of the
+two an environment gives shows in its width, or in the shapes of its mask by head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from surefoot.errors import EnvError
+from surefoot.heads import Head, HeadSpec, heads_of, nearest
+from surefoot.spaces import Array
+
+
+@dataclass(frozen=True)
+class MaskForm:
+    """The masks that belong to some heads."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """Choices of each head."""
+    contexts: tuple[int, ...]
+    """Choices of the head on which each head's mask may depend; 1 if it depends on none."""
+
+    @classmethod
+    def of(cls, space: spaces.Space[Any], declared: Sequence[HeadSpec] | None = None) -> MaskForm:
+        """For an action space. A mask may depend on another head only where heads are declared, or built from parts."""
+        heads = heads_of(space, declared)
+        plain = declared is None and not isinstance(space, spaces.Dict | spaces.Tuple)
+        return cls.of_heads(heads, plain)
+
+    @classmethod
+    def of_heads(cls, heads: Sequence[Head], plain: bool = False) -> MaskForm:
+        """For resolved heads; ``plain`` forbids masks that depend on another head."""
+        choices = [head for head in heads if head.size is not None]
+        contexts = [1 if plain or head.given is None else heads[head.given].size or 1 for head in choices]
+        return cls(tuple(h.name for h in choices), tuple(h.size or 0 for h in choices), tuple(contexts))
+
+    @cached_property
+    def flat_width(self) -> int:
+        """Flags of a flat mask."""
+        return sum(self.sizes)
+
+    @cached_property
+    def wide_width(self) -> int:
+        """Flags of a wide mask."""
+        return sum(size * count for size, count in zip(self.sizes, self.contexts, strict=True))
+
+    @cached_property
+    def widening(self) -> Array:
+        """The flat column behind each wide one, [wide_width]."""
+        ends = np.cumsum(self.sizes)
+        columns = [np.arange(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
+        return np.concatenate([np.tile(c, n) for c, n in zip(columns, self.contexts, strict=True)] or [np.zeros(0, int)])
+
+    def read(self, given: Any, n_rows: int, whose: str) -> Array:
+        """Masks of ``n_rows`` envs, an array or a dict by head with rows first, as flags [n_rows, width].
+
+        ``whose`` says in an error where the mask comes from.
+        """
+        if not self.names:
+            raise EnvError(f"{whose} gives an action mask, but no part of its action space is a choice among n")
+        if isinstance(given, Mapping):
+            return self._by_head(given, n_rows, whose)
+        rows = flags(given, whose)
+        if rows.shape not in ((n_rows, self.flat_width), (n_rows, self.wide_width)):
+            raise EnvError(
+                f"{whose} has shape {rows.shape[1:] if rows.shape[:1] == (n_rows,) else rows.shape}, not "
+                f"{self._expected()}: one flag for each choice of {self._described()}"
+            )
+        return rows
+
+    def _by_head(self, given: Mapping[Any, Any], n_rows: int, whose: str) -> Array:
+        unknown = next((name for name in given if name not in self.names), None)
+        if unknown is not None:
+            raise EnvError(
+                f"{whose} has a mask for {unknown!r}, which is no head; the heads are {', '.join(self.names)}"
+                f"{nearest(str(unknown), self.names)}"
+            )
+        masks = {name: flags(part, f"{whose}, head {name!r},") for name, part in given.items()}
+        wide = any(mask.ndim == 3 for mask in masks.values())
+        pieces = []
+        for name, size, contexts in zip(self.names, self.sizes, self.contexts, strict=True):
+            mask = masks.get(name, np.ones((n_rows, size), np.bool_))
+            if mask.shape not in ((n_rows, size), (n_rows, contexts, size)):
+                either = f" or {(contexts, size)}" if contexts > 1 else ""
+                raise EnvError(f"{whose}, head {name!r}, has shape {mask.shape[1:]}, not {(size,)}{either}")
+            if wide and mask.ndim == 2:
+                mask = np.repeat(mask[:, None], contexts, axis=1)
+            pieces.append(mask.reshape(n_rows, -1))
+        return np.concatenate(pieces, axis=1)
+
+    def _expected(self) -> str:
+        either = f" or ({self.wide_width},)" if self.wide_width != self.flat_width else ""
+        return f"({self.flat_width},){either}"
+
+    def _described(self) -> str:
+        return ", ".join(f"{name!r} ({size})" for name, size in zip(self.names, self.sizes, strict=True))
+
+
+def flags(given: Any, whose: str) -> Array:
+    """An array of True and False, or of 1 and 0, as flags."""
+    array = np.asarray(given)
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind not in "iuf":
+        raise EnvError(f"{whose} has dtype {array.dtype}; it must hold True and False, or 1 and 0")
+    found = array.astype(np.bool_)
+    if (found != array).any():
+        odd = array[found != array].flat[0]
+        raise EnvError(f"{whose} holds {odd}; it must hold True and False, or 1 and 0")
+    return found
