@@ -42,7 +42,7 @@ bench-learning: $(VENV)/.peers  ## learning beside Stable-Baselines3, into bench
 	$(BIN)/python benchmarks/learning.py --system all --task all
 
 faults: setup  ## the long fault suites, into docs/reliability.md
-	$(BIN)/python -m tests.faults.report
+	cd tests && ../$(BIN)/python -m faults.report
 
 docs: setup  ## regenerate the documents that hold figures
 	$(BIN)/python -m tests.docs

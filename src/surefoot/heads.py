@@ -113,7 +113,7 @@ def parts_of(space: spaces.Space[Any], path: Path = ()) -> Iterator[tuple[Path, 
     else:
         where = f" at {'/'.join(map(str, path))!r}" if path else ""
         raise UnsupportedSpaceError(
-            f"no action distribution for {space}{where}. Supported: Discrete, MultiDiscrete, MultiBinary, floating-point "
+            f"No action distribution for {space}{where}. Supported: Discrete, MultiDiscrete, MultiBinary, floating-point "
             "Box, and Dict or Tuple of these"
         )
 

@@ -78,6 +78,16 @@ class MaskForm:
             )
         return rows
 
+    def legal(self, row: Array, h: int, context: int = 0) -> Array:
+        """The flags of head ``h`` in one mask, flat or wide, once the head on which it depends made choice ``context``."""
+        size = self.sizes[h]
+        if len(row) == self.flat_width:
+            first = sum(self.sizes[:h])
+        else:
+            before = sum(n * count for n, count in zip(self.sizes[:h], self.contexts[:h], strict=True))
+            first = before + (context if self.contexts[h] > 1 else 0) * size
+        return row[first : first + size]
+
     def _by_head(self, given: Mapping[Any, Any], n_rows: int, whose: str) -> Array:
         unknown = next((name for name in given if name not in self.names), None)
         if unknown is not None:

@@ -46,8 +46,6 @@ def test_log_std_is_a_free_parameter_or_an_output_of_the_network() -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Dict({"a": spaces.Discrete(2)}),
-        spaces.Tuple([spaces.Discrete(2)]),
         spaces.Text(3),
         spaces.Sequence(spaces.Discrete(2)),
     ],

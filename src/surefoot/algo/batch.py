@@ -32,6 +32,8 @@ class Batch(NamedTuple):
     weight: Tensor
     row: Tensor
     """Position t·N + env in the rollout."""
+    head_log_prob: Tensor | None = None
+    """[B, A] old log-probability by head, if the action has heads."""
     recall: Recall | None = None
     """How the rows lie in sequences, for a memory."""
 
@@ -69,6 +71,7 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Bat
         prediction=rows(estimates.prediction),
         weight=rows(rollout.valid.to(torch.float32)),
         row=torch.arange(rollout.n_steps * rollout.n_envs, device=device),
+        head_log_prob=None if rollout.head_log_prob is None else rows(rollout.head_log_prob),
     )
 
 

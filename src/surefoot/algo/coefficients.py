@@ -25,6 +25,8 @@ class Coefficients(NamedTuple):
     """None if value clipping is off."""
     ent_coef: Any
     vf_coef: Any
+    head_ent_coefs: Any = None
+    """[A] in place of ent_coef, if some head has its own; None otherwise."""
 
 
 class CoefficientPlan:
@@ -33,8 +35,8 @@ class CoefficientPlan:
     The clock is the number of updates made; it never restarts and is saved (O03).
     """
 
-    def __init__(self, config: PPOConfig) -> None:
-        self._config = config
+    def __init__(self, config: PPOConfig, heads: tuple[str, ...] = ()) -> None:
+        self._config, self._heads = config, heads
         self._decay = _entropy_decay(parse_schedule(config.ent_coef))
         self.entropy_state = EntropyDecayState()
         self.adapted_rate: float | None = None
@@ -52,7 +54,16 @@ class CoefficientPlan:
             vf_range,
             entropy,
             value_at(config.vf_coef, update, total),
+            self._of_heads(entropy, update, total),
         )
+
+    def _of_heads(self, common: float, update: int, total: int) -> tuple[float, ...] | None:
+        """Each head's own entropy coefficient, or else the common one; never below the head's floor."""
+        own, floors = self._config.head_ent_coefs, self._config.head_ent_floors
+        if not own and not floors:
+            return None
+        given = {name: value_at(own[name], update, total) if name in own else common for name in self._heads}
+        return tuple(max(value, floors.get(name, 0.0)) for name, value in given.items())
 
     def advance(self, used: Coefficients, kl: float, mean_return: float | None) -> None:
         """An update was made: let the entropy decay see the return, and the adaptive learning rate the KL."""

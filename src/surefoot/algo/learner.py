@@ -21,10 +21,12 @@ from surefoot.algo.shaping import Shaping
 from surefoot.algo.step import CompiledStep, EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
+from surefoot.config.schema import changed
 from surefoot.critics.with_cost import WithCost
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
 from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.heads import HeadSpec, nearest
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
@@ -32,6 +34,7 @@ from surefoot.risk.build import build_risk, require_costs, warn_if_thin
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.rollout.envs import Envs
+from surefoot.rollout.masks import ObservedMasks
 from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
 
 
@@ -81,14 +84,16 @@ class Learner:
         self.device = torch.device(config.device)
         init, act, shuffle = (_generator(config.seed, stream) for stream in ("init", "act", "shuffle"))
         act_generator = act if self.device.type == "cpu" else _generator(config.seed, "act", self.device)
-        self.family = action_family(envs.action_space, config)
-        self.policy: Policy = build_policy(envs.layout, self.family, config, init).to(self.device)
+        self.family = action_family(envs.action_space, config, envs.action_heads)
+        self.observed_masks = observed_masks(envs, config)
+        layout = envs.layout if self.observed_masks is None else envs.layout.without(self.observed_masks.names)
+        self.policy: Policy = build_policy(layout, self.family, config, init).to(self.device)
         self.flat = FlatParameters(self.policy.parts())
         decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
         settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
         self.optimiser = Adam(self.flat.values, settings, self.flat.mask(decays))
         self.observations = (
-            ObservationNormaliser(envs.layout, ppo.observation_clip) if ppo.normalize_observations else None
+            ObservationNormaliser(layout, ppo.observation_clip) if ppo.normalize_observations else None
         )
         self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
         self.collector = Collector(
@@ -100,12 +105,13 @@ class Learner:
             act_generator,
             self.device,
             config.risk.cost_key,
+            self.observed_masks,
         )
         self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
         warn_if_thin(config)
         step = EagerStep(self.policy, self.family, self.flat, self.optimiser, ppo)
         self.updater = Updater(step, config, shuffle)
-        self.plan = CoefficientPlan(ppo)
+        self.plan = CoefficientPlan(ppo, self.family.head_names)
         self.interrupted: Callable[[], bool] = _never
         """Asked before each env step and each minibatch; True abandons the iteration with `Abandoned`."""
         self._generators = {"act": act_generator, "shuffle": shuffle}
@@ -227,12 +233,34 @@ def _never() -> bool:
     return False
 
 
-def action_family(space: spaces.Space[Any], config: Config) -> Family:
-    """The action distribution of the configuration for a space."""
-    policy = config.policy
-    if config.ppo.logit_penalty and isinstance(space, spaces.Box):
+def action_family(
+    space: spaces.Space[Any], config: Config, heads: tuple[HeadSpec, ...] | None = None
+) -> Family:
+    """The action distribution of the configuration for a space; settings that it leaves without effect are refused."""
+    policy, ppo = config.policy, config.ppo
+    family = family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std, heads)
+    if ppo.logit_penalty and family.n_logits == 0:
         raise ConfigError("ppo.logit_penalty is for discrete actions; the env's actions are a Box")
-    return family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std)
+    for field, names in (("head_ent_coefs", ppo.head_ent_coefs), ("head_ent_floors", ppo.head_ent_floors)):
+        unknown = next((name for name in names if name not in family.head_names), None)
+        if unknown is not None:
+            known = ", ".join(family.head_names)
+            has = f"the heads of the env's actions are {known}" if known else "the env's actions have no heads"
+            raise ConfigError(f"ppo.{field}: {has}, not {unknown!r}{nearest(unknown, family.head_names)}")
+    return family
+
+
+def observed_masks(envs: Envs, config: Config) -> ObservedMasks | None:
+    """Where the observation holds the mask of legal actions, if it does."""
+    key = config.policy.mask_key
+    found = ObservedMasks.of(envs.layout, key, envs.mask_form)
+    if found is None and changed(config.policy, "mask_key") and key:
+        names = [leaf.name for leaf in envs.layout.leaves]
+        raise ConfigError(
+            f"policy.mask_key = {key!r}: no part of the observation has that key (there are {', '.join(names)}), or no "
+            f"part of the action is a choice among n{nearest(key, names)}"
+        )
+    return found
 
 
 def _load_parameters(flat: FlatParameters, saved: Mapping[str, Tensor]) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.heads import HeadStep, head_divergence, head_statistics
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
 from surefoot.dists.interface import Distribution, Family
@@ -34,6 +35,7 @@ SUMS = (
     "logit_penalty",
     "kl",
     "clip_fraction",
+    "ratio",
     "log_ratio",
     "log_ratio_squared",
     "bounded",
@@ -59,6 +61,8 @@ class Terms(NamedTuple):
     penalty: Tensor
     log_ratio: Tensor
     ratio: Tensor
+    heads: HeadStep | None = None
+    """The same by head, if the action has heads."""
 
 
 def loss_terms(
@@ -70,13 +74,31 @@ def loss_terms(
     config: PPOConfig,
 ) -> Terms:
     """PPO's clipped objective with value loss and entropy bonus (arxiv.org/abs/1707.06347, eq. 9)."""
-    log_ratio = distribution.log_prob(batch.action) - batch.log_prob
+    log_ratio, entropy, bonus, heads = _policy_terms(distribution, batch, coefficients)
     ratio = torch.exp(bound_log_ratio(log_ratio, config.log_ratio_bound))
     policy = clipped_surrogate(ratio, batch.advantages, coefficients.clip_range, config.dual_clip)
     value = critic.loss(prediction, batch.prediction, batch.targets, coefficients.clip_range_vf)
-    entropy = distribution.entropy()
-    loss = policy + coefficients.vf_coef * value.loss - coefficients.ent_coef * entropy
-    return Terms(loss, policy, *value, entropy, torch.zeros_like(loss), log_ratio, ratio)
+    loss = policy + coefficients.vf_coef * value.loss - bonus
+    return Terms(loss, policy, *value, entropy, torch.zeros_like(loss), log_ratio, ratio, heads)
+
+
+def _policy_terms(
+    distribution: Distribution, batch: Batch, coefficients: Coefficients
+) -> tuple[Tensor, Tensor, Tensor, HeadStep | None]:
+    """Log-ratio, entropy and entropy bonus [B].
+
+    With heads they are sums over the relevant ones, so that a head which the chosen action makes irrelevant gets no
+    gradient at all (F02). The sum of the heads' entropies, each given the choices before it, has the joint entropy as
+    its mean over actions; its gradient leaves out that an operation with more choices below it has more entropy.
+    """
+    if batch.head_log_prob is None:
+        entropy = distribution.entropy()
+        return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
+    heads = distribution.heads(batch.action)
+    log_ratio = heads.log_prob - batch.head_log_prob
+    entropy, own = heads.entropy.sum(-1), coefficients.head_ent_coefs
+    bonus = coefficients.ent_coef * entropy if own is None else heads.entropy @ torch.as_tensor(own).to(entropy)
+    return log_ratio.sum(-1), entropy, bonus, HeadStep(heads, log_ratio)
 
 
 def objective(
@@ -88,11 +110,14 @@ def objective(
     critic: Critic,
     config: PPOConfig,
 ) -> tuple[Tensor, Tensor]:
-    """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and `STATISTICS` [S]."""
+    """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and `STATISTICS` [S].
+
+    If the action has heads, their `HEAD_SUMS` follow.
+    """
     distribution = family.bind(parameters, batch.mask)
     terms = loss_terms(distribution, prediction, batch, coefficients, critic, config)
     if config.logit_penalty:
-        excess = (parameters.abs() - LOGIT_BOUND).clamp(min=0.0)
+        excess = (parameters[:, : family.n_logits].abs() - LOGIT_BOUND).clamp(min=0.0)
         penalty = config.logit_penalty * excess.square().sum(-1)
         terms = terms._replace(loss=terms.loss + penalty, penalty=penalty)
     with torch.no_grad():
@@ -101,11 +126,18 @@ def objective(
 
 
 def divergence(
-    distribution: Distribution, log_ratio: Tensor, batch: Batch, family: Family, config: PPOConfig
+    distribution: Distribution,
+    log_ratio: Tensor,
+    batch: Batch,
+    family: Family,
+    config: PPOConfig,
+    by_head: Tensor | None = None,
 ) -> Tensor:
-    """KL(old ‖ new) per sample [B] by the configured estimator."""
+    """KL(old ‖ new) per sample [B] by the configured estimator; of heads, the sum of theirs [B, A] (F06)."""
     if config.kl_estimator == "exact":
         return family.bind(batch.parameters, batch.mask).kl(distribution)
+    if by_head is not None:
+        return by_head.sum(-1)
     estimators = {"k1": kl.k1, "k2": kl.k2, "k3": kl.k3}
     return estimators[config.kl_estimator](log_ratio)
 
@@ -121,6 +153,8 @@ def _statistics(
     """In the order of `STATISTICS`; non-finite log-ratios are seen here before any bound hides them (P01)."""
     d = terms.log_ratio.detach()
     size = d.abs()
+    heads = terms.heads
+    by_head = None if heads is None else head_divergence(heads.log_ratio.detach(), config.kl_estimator)
     columns = torch.stack(
         [
             terms.loss.detach(),
@@ -131,8 +165,9 @@ def _statistics(
             terms.value_clip_active.to(d.dtype),
             terms.entropy.detach(),
             terms.penalty.detach(),
-            divergence(distribution, d, batch, family, config).detach(),
+            divergence(distribution, d, batch, family, config, by_head).detach(),
             clip_fraction_indicator(terms.ratio, coefficients.clip_range),
+            terms.ratio.detach(),
             d,
             d * d,
             (size > LOG_RATIO_BOUND).to(d.dtype),
@@ -143,6 +178,10 @@ def _statistics(
     )
     counts = batch.weight > 0
     entropy = terms.entropy.detach()
+    of_heads = []
+    if heads is not None and by_head is not None:
+        bound = config.log_ratio_bound
+        of_heads = [head_statistics(heads, by_head, batch.weight, coefficients.clip_range, bound)]
     return torch.cat(
         [
             torch.mv(columns, batch.weight),
@@ -154,5 +193,6 @@ def _statistics(
                     torch.where(counts, entropy, -torch.inf).amax(),
                 ]
             ),
+            *of_heads,
         ]
     )

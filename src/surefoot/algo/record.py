@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.estimate import Estimates
+from surefoot.algo.heads import HEAD_SUMS, HeadRecord, head_records
 from surefoot.algo.objective import STATISTICS, SUMS
 
 TWIN_RATIO, TWIN_VANISHED = 100.0, 1e-8
@@ -46,6 +48,7 @@ class UpdateRecord:
     kl_last: float
     """KL of the last minibatch: how far the policy moved in this update."""
     clip_fraction: float
+    ratio: float
     log_ratio_mean: float
     log_ratio_std: float
     log_ratio_max: float
@@ -71,6 +74,8 @@ class UpdateRecord:
     kl_stop: KLStop | None
     non_finite: tuple[str, ...] = field(default=())
     """Source of each skipped step (O09)."""
+    heads: dict[str, HeadRecord] = field(default_factory=dict)
+    """Each head of a factored action (F04)."""
 
     def metrics(self) -> dict[str, float]:
         """Log keys and values; keys are those of Stable-Baselines3 where the meaning is the same."""
@@ -86,6 +91,7 @@ class UpdateRecord:
             "train/approx_kl": self.kl,
             "train/kl_last": self.kl_last,
             "train/clip_fraction": self.clip_fraction,
+            "train/ratio": self.ratio,
             "train/clip_range": coefficients.clip_range,
             "train/learning_rate": coefficients.learning_rate,
             "train/ent_coef": coefficients.ent_coef,
@@ -131,6 +137,8 @@ class UpdateRecord:
             found["warn/zero_spread_advantages"] = 1.0
         if self.bounded_fraction > 0.01:
             found["warn/log_ratio_bounded"] = self.bounded_fraction
+        for name, head in self.heads.items():
+            found |= head.metrics(name)
         return found | _twin_metrics(self.gradient_norms)
 
 
@@ -150,8 +158,8 @@ def _twin_metrics(norms: dict[str, float]) -> dict[str, float]:
 class Tally:
     """Collects what each minibatch measured, and reads it once at the end."""
 
-    def __init__(self, parts: tuple[str, ...], max_grad_norm: float) -> None:
-        self._parts, self._max_grad_norm = parts, max_grad_norm
+    def __init__(self, parts: tuple[str, ...], max_grad_norm: float, heads: tuple[str, ...] = ()) -> None:
+        self._parts, self._max_grad_norm, self._heads = parts, max_grad_norm, heads
         self._statistics: list[Tensor] = []
         self._squared_norms: list[Tensor] = []
         self.non_finite: list[str] = []
@@ -167,28 +175,39 @@ class Tally:
     def stop(self, statistics: Tensor, squared_norms: Tensor, epoch: int, minibatch: int) -> None:
         """A minibatch whose KL exceeded the limit; its gradient was not applied."""
         self.add(statistics, squared_norms)
-        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
+        named = dict(zip(STATISTICS, statistics.tolist(), strict=False))
         self.kl_stop = KLStop(epoch, minibatch, named["kl"] / named["weight"])
 
     def skip(self, statistics: Tensor, source: str) -> None:
         """A minibatch whose gradient was not finite."""
         self.non_finite.append(source)
-        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
+        named = dict(zip(STATISTICS, statistics.tolist(), strict=False))
         self._bad_counts += (named["nan"], named["inf"])
 
-    def record(self, update: int, coefficients: Coefficients, estimates: Estimates, valid: Tensor) -> UpdateRecord:
+    def record(
+        self,
+        update: int,
+        coefficients: Coefficients,
+        estimates: Estimates,
+        valid: Tensor,
+        head_counts: Sequence[int] = (),
+    ) -> UpdateRecord:
         """Everything as Python numbers; NaN where no minibatch was finite."""
-        n = len(STATISTICS)
-        table = torch.stack(self._statistics).double().cpu().numpy() if self._statistics else np.full((1, n), np.nan)
-        column = dict(zip(STATISTICS, table.T, strict=True))
+        n, n_heads = len(STATISTICS), len(self._heads)
+        width = n + len(HEAD_SUMS) * n_heads
+        empty = np.full((1, width), np.nan)
+        table = torch.stack(self._statistics).double().cpu().numpy() if self._statistics else empty
+        column = dict(zip(STATISTICS, table.T, strict=False))
         weight = column["weight"].sum()
         mean = {name: float(column[name].sum() / weight) for name in SUMS}
         n_parts = len(self._parts)
         norms = (
             torch.stack(self._squared_norms).double().sqrt().cpu().numpy()
             if self._squared_norms
-            else np.full((1, n_parts), np.nan)
+            else np.full((1, n_parts + n_heads), np.nan)
         )
+        norms, head_norms = norms[:, :n_parts], norms[:, n_parts:].mean(0)
+        head_sums = table[:, n:].sum(0).reshape(len(HEAD_SUMS), n_heads)
         totals = np.sqrt((norms**2).sum(1))
         advantages = estimates.raw_advantages[valid].double()
         variance = mean["log_ratio_squared"] - mean["log_ratio"] ** 2
@@ -208,6 +227,7 @@ class Tally:
             kl=mean["kl"],
             kl_last=float(column["kl"][-1] / column["weight"][-1]),
             clip_fraction=mean["clip_fraction"],
+            ratio=mean["ratio"],
             log_ratio_mean=mean["log_ratio"],
             log_ratio_std=float(np.sqrt(np.maximum(variance, 0.0))),
             log_ratio_max=float(column["log_ratio_max_abs"].max()),
@@ -229,4 +249,5 @@ class Tally:
             skipped_steps=len(self.non_finite),
             kl_stop=self.kl_stop,
             non_finite=tuple(self.non_finite),
+            heads=head_records(self._heads, head_sums, head_norms, head_counts, coefficients.head_ent_coefs),
         )

@@ -6,6 +6,7 @@ the compiled step, and an accelerator need not wait for the host.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from torch.func import functional_call, grad_and_value
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.heads import HeadNorms
 from surefoot.algo.objective import EXTREMES, STATISTICS, objective
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
@@ -39,9 +41,9 @@ class StepResult(NamedTuple):
     statistics: Tensor
     """[S], in the order of `STATISTICS`."""
     squared_norms: Tensor
-    """Squared gradient norm of each part, before clipping."""
-    outcome: Tensor
-    """0-dim integer: APPLIED, NON_FINITE, KL_EXCEEDED or IDLE."""
+    """Squared gradient norm of each part, then of each head of the action, before clipping."""
+    outcome: Tensor | int
+    """APPLIED, NON_FINITE, KL_EXCEEDED or IDLE."""
 
 
 class Step(ABC):
@@ -50,6 +52,7 @@ class Step(ABC):
     def __init__(self, policy: Policy, family: Family, flat: FlatParameters, adam: Adam, config: PPOConfig) -> None:
         self.policy, self.family, self.flat, self.adam, self.config = policy, family, flat, adam, config
         self._stopped = torch.zeros((), dtype=torch.bool, device=flat.values.device)
+        self._head_norms = HeadNorms(family, flat) if family.head_names else None
 
     def begin(self) -> None:
         """A new update: forget that the last one was stopped."""
@@ -73,6 +76,8 @@ class Step(ABC):
         """Judge a gradient and apply it."""
         squared_norms = self.flat.squared_norms(gradient)
         norm = squared_norms.sum().sqrt()
+        if self._head_norms is not None:
+            squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
         finite = torch.isfinite(norm) & (statistics[_NAN] + statistics[_INF] == 0)
         within = torch.ones_like(finite)
         if self.config.target_kl is not None:
@@ -95,7 +100,28 @@ class EagerStep(Step):
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
         statistics = self.gradient(batch, coefficients)
         with torch.no_grad():
+            if self.flat.values.device.type == "cpu":
+                return self._finish_on_host(statistics, coefficients.learning_rate)
             return self.finish(self.flat.gradient, statistics, coefficients.learning_rate)
+
+    def _finish_on_host(self, statistics: Tensor, rate: float) -> StepResult:
+        """`finish` where reading a number costs less than computing with it: the same judgement, fewer operations."""
+        gradient = self.flat.gradient
+        squared_norms = self.flat.squared_norms(gradient)
+        norm = math.sqrt(sum(squared_norms.tolist()))
+        if self._head_norms is not None:
+            squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
+        numbers = statistics.tolist()
+        limit = self.config.target_kl
+        if not math.isfinite(norm) or numbers[_NAN] + numbers[_INF] > 0:
+            return StepResult(statistics, squared_norms, NON_FINITE)
+        if limit is not None and not numbers[_KL] <= KL_SLACK * limit * numbers[_WEIGHT]:
+            return StepResult(statistics, squared_norms, KL_EXCEEDED)
+        longest = self.config.max_grad_norm
+        if longest and norm > longest:
+            gradient.mul_(longest / norm)
+        self.adam.follow(self.flat.values, gradient, rate)
+        return StepResult(statistics, squared_norms, APPLIED)
 
     def gradient(self, batch: Batch, coefficients: Coefficients) -> Tensor:
         """Write the gradient into the flat gradient vector; statistics [S].
@@ -123,22 +149,26 @@ class CompiledStep(Step):
         super().__init__(policy, family, flat, adam, config)
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
         self._names = flat.names_in(policy)
-        # Every call has the same shapes and the same modules, so the check of that before each call is left out: it would
-        # take as long as the step.
+        # Every call has the same shapes and the same modules, so the check of that before each call is left out: it
+        # would take as long as the step.
         unchecked: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
         self._compiled = torch.compile(self._whole, fullgraph=True, dynamic=False, options=unchecked)
-        self._coefficients = torch.zeros(len(Coefficients._fields), device=flat.values.device)
+        n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
+        self._coefficients = torch.zeros(len(Coefficients._fields) - 1 + n_own, device=flat.values.device)
 
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
-        numbers = [0.0 if c is None else c for c in coefficients]
+        *common, of_heads = coefficients
+        numbers = [0.0 if c is None else c for c in (*common, *(of_heads or ()))]
         self._coefficients.copy_(torch.tensor(numbers))
         result: StepResult = self._compiled(batch, self._coefficients)
         return result
 
     def _whole(self, batch: Batch, numbers: Tensor) -> StepResult:
-        rate, clip_range, clip_range_vf, ent_coef, vf_coef = numbers.unbind()
+        n_common = len(Coefficients._fields) - 1
+        rate, clip_range, clip_range_vf, ent_coef, vf_coef = numbers[:n_common].unbind()
         vf_range = None if self.config.clip_range_vf is None else clip_range_vf
-        coefficients = Coefficients(rate, clip_range, vf_range, ent_coef, vf_coef)
+        of_heads = numbers[n_common:] if numbers.shape[0] > n_common else None
+        coefficients = Coefficients(rate, clip_range, vf_range, ent_coef, vf_coef, of_heads)
         total = batch.weight.sum()
         gradient = torch.zeros_like(self.flat.values)
         found = []
@@ -167,6 +197,7 @@ def combine(statistics: list[Tensor]) -> Tensor:
     if len(statistics) == 1:
         return statistics[0]
     table = torch.stack(statistics)
-    n = table.shape[1] - len(EXTREMES)
+    n = len(STATISTICS) - len(EXTREMES)
     largest, low, high = table[:, n].amax(0), table[:, n + 1].amin(0), table[:, n + 2].amax(0)
-    return torch.cat([table[:, :n].sum(0), torch.stack([largest, low, high])])
+    extremes = torch.stack([largest, low, high])
+    return torch.cat([table[:, :n].sum(0), extremes, table[:, len(STATISTICS) :].sum(0)])

@@ -43,7 +43,8 @@ class Updater:
         """
         flat = self.step.flat
         batch = flatten(rollout, estimates, flat.values.device)
-        tally = Tally(tuple(flat.slices), self._ppo.max_grad_norm)
+        family = self.step.family
+        tally = Tally(tuple(flat.slices), self._ppo.max_grad_norm, family.head_names)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"
@@ -61,7 +62,8 @@ class Updater:
                     break
             if not self._settle(unread, epoch, coefficients, rollout, tally):
                 break
-        return tally.record(index, coefficients, estimates, rollout.valid)
+        counts = (family.relevance(rollout.action) & rollout.valid.unsqueeze(-1)).sum((0, 1)).tolist()
+        return tally.record(index, coefficients, estimates, rollout.valid, counts)
 
     def _settle(
         self,

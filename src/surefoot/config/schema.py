@@ -73,6 +73,10 @@ class PPOConfig(Section):
     """Over what advantages are standardised: the rollout, each minibatch, each env, or not at all."""
     ent_coef: Coefficient = 0.0
     """Weight of the entropy bonus; also takes decay(start, floor, updates) with plateau delay."""
+    head_ent_coefs: dict[str, Annotated[Coefficient, AfterValidator(_no_decay)]] = Field(default_factory=dict)
+    """Weight of the entropy bonus of single heads of a factored action, in place of ent_coef: {"op": 0.02}."""
+    head_ent_floors: dict[str, Annotated[float, Gt(0.0)]] = Field(default_factory=dict)
+    """Lowest weight of the entropy bonus of single heads, whatever a schedule says: {"op": 0.001}."""
     vf_coef: Coefficient = 0.5
     """Weight of the value loss."""
     max_grad_norm: Annotated[float, Ge(0.0)] = 0.5
@@ -151,6 +155,8 @@ class PolicyConfig(Section):
     """Channels of the convolutions for image observations."""
     cnn_features: Positive = 512
     """Width of the layer after the convolutions."""
+    mask_key: str = "action_mask"
+    """Key of a Dict observation that holds the mask of legal actions, and is no feature then; empty looks for none."""
 
 
 class CriticConfig(Section):
@@ -211,16 +217,16 @@ class RiskConfig(Section):
     """The same for the sum discounted by ppo.gamma from the start of the episode, raw."""
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
-    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(0.05, 0)"
+    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(0.1, 0)"
     """Change of the multiplier per update, for a violation as large as the spread (standard deviation) of the episode
     returns or costs; falls to 0 by default, so that the multiplier comes to rest."""
     multiplier_init: Annotated[float, Ge(0.0)] = 0.0
     """Multiplier at the start."""
-    multiplier_kp: Annotated[float, Ge(0.0)] = 2.0
+    multiplier_kp: Annotated[float, Ge(0.0)] = 5.0
     """Weight of the smoothed violation, in spreads, in the multiplier: damps its swings. 0 is plain dual ascent."""
     multiplier_kd: Annotated[float, Ge(0.0)] = 0.0
     """Weight of the change of the smoothed violation in the multiplier."""
-    multiplier_smoothing: Annotated[float, Ge(0.0), Lt(1.0)] = 0.8
+    multiplier_smoothing: Annotated[float, Ge(0.0), Lt(1.0)] = 0.5
     """Share of the old value in the smoothed violation; 0 does not smooth."""
     cost_key: str = "cost"
     """Key of the cost in the env's info, for kind cost_constraint."""
@@ -324,6 +330,10 @@ def _optimiser_complaints(ppo: PPOConfig) -> list[str]:
     found = []
     if ppo.adaptive_kl is not None and parse_schedule(ppo.learning_rate).kind != "constant":
         found.append("ppo.adaptive_kl sets the learning rate itself: give learning_rate as a number, not a schedule")
+    for name, floor in ppo.head_ent_floors.items():
+        spec = parse_schedule(ppo.head_ent_coefs.get(name, ppo.ent_coef))
+        if spec.kind == "constant" and floor <= spec.values[0]:
+            found.append(f"ppo.head_ent_floors: {floor:g} for {name!r} is not above the coefficient {spec.values[0]:g}")
     if ppo.optimizer == "adamw" and ppo.weight_decay == 0:
         found.append('ppo.optimizer = "adamw" with weight_decay = 0 is adam: set ppo.weight_decay')
     if ppo.decay_scope == "all" and ppo.weight_decay == 0:

@@ -66,15 +66,16 @@ class CategoricalCritic(Critic):
         return _between_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), level)
 
     def loss(self, prediction: Tensor, old: Tensor, targets: Tensor, clip_range: Tensor | float | None) -> ValueLoss:
-        unclipped = self._cross_entropy(targets, torch.log_softmax(prediction, -1))
+        log_probs = torch.log_softmax(prediction, -1)
+        unclipped = self._cross_entropy(targets, log_probs)
         if clip_range is None:
             return ValueLoss.plain(unclipped)
         probs, old_probs = torch.softmax(prediction, -1), torch.softmax(old, -1)
         moved = clip_atoms(probs, old_probs, self.atoms, clip_range, self._clip_mode)
-        clipped = project(probs, moved, self.atoms).clamp(min=SMALLEST).log()
-        # Where nothing moved, the two losses are one; computed in two ways they would differ by rounding.
-        stays = (moved == self.atoms).all(-1)
-        return ValueLoss(*larger_loss(unclipped, torch.where(stays, unclipped, self._cross_entropy(targets, clipped))))
+        clipped = project(probs, moved, self.atoms)
+        # Where clipping changed nothing the two losses are one, and must not differ by rounding.
+        log_clipped = torch.where(clipped == probs, log_probs, clipped.clamp(min=SMALLEST).log())
+        return ValueLoss(*larger_loss(unclipped, self._cross_entropy(targets, log_clipped)))
 
     def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
         """The law to learn, as probabilities of the atoms [T, N, K]."""

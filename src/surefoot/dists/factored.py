@@ -252,7 +252,6 @@ class FactoredFamily(Family):
         self.head_names = tuple(head.name for head in self._heads)
         self._parts = self._lay_out(leaf_family)
         others = [part for part in self._parts if not part.is_choice]
-        self.n_logits = self._form.flat_width
         self.n_outputs = self.n_logits + sum(part.family.n_outputs for part in others)
         frees = [part.family.free for part in others if part.family.free is not None]
         self.free = torch.cat(frees) if frees else None
@@ -263,6 +262,14 @@ class FactoredFamily(Family):
         choices = [slice(end - size, end) for end, size in zip(ends, self._form.sizes, strict=True)]
         self.head_outputs = (*choices, *(part.outputs for part in others))
         self._plan(wide=False, device=torch.device("cpu"))
+
+    @property
+    def n_logits(self) -> int:
+        return self._form.flat_width
+
+    def relevance(self, action: Tensor) -> Tensor:
+        choice = action[..., : len(self._form.sizes)].long()
+        return self._plan(False, action.device).dependence.relevance(choice.flatten(0, -2)).unflatten(0, choice.shape[:-1])
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self._form.names:
@@ -340,7 +347,8 @@ class FactoredFamily(Family):
     def _plan(self, wide: bool, device: torch.device) -> Plan:
         plan = self._plans.get((wide, device))
         if plan is None:
-            plan = plan_of(self._heads, wide).to(device)
+            with torch.inference_mode(False):  # a rollout asks first, and an update must be able to use the tables
+                plan = plan_of(self._heads, wide).to(device)
             self._plans[wide, device] = plan
         return plan
 

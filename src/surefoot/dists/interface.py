@@ -82,12 +82,21 @@ class Family(ABC):
     head_outputs: tuple[slice, ...] = ()
     """The network outputs of each head."""
 
+    @property
+    def n_logits(self) -> int:
+        """How many of the outputs, from the first, are logits; 0 for a Box."""
+        return self.n_outputs if self.action_dtype == torch.int64 else 0
+
     @abstractmethod
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Distribution:
         """Distributions for `params` [B, n_outputs + F]; the caller has appended the free parameters.
 
         `mask` [B, mask_width] is True where an action is legal; every row (every sub-action) has a legal one.
         """
+
+    def relevance(self, action: Tensor) -> Tensor:
+        """Which heads matter in stored actions [..., *action_shape], bool [..., A]."""
+        return torch.ones(*action.shape[: action.ndim - len(self.action_shape)], len(self.head_names), dtype=torch.bool)
 
     def mask_groups(self) -> dict[str, slice]:
         """The columns of a mask that belong together, by head: one of each group must be legal."""

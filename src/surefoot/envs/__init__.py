@@ -6,10 +6,14 @@ from surefoot.envs.continuous_target import ContinuousTarget
 from surefoot.envs.corridor import Corridor
 from surefoot.envs.costly_arm import CostlyArm
 from surefoot.envs.crash_portfolio import CrashPortfolio
+from surefoot.envs.dead_heads import check_dead_heads
+from surefoot.envs.greenhouse import Greenhouse
 from surefoot.envs.identity import Identity, IdentityBinary, IdentityMulti
 from surefoot.envs.last_action_pays import LastActionPays
+from surefoot.envs.recall import Recall
 from surefoot.envs.registration import ENTRY_POINTS, register_envs
 from surefoot.envs.safe_or_risky import SafeOrRisky
+from surefoot.envs.t_maze import TMaze
 from surefoot.envs.toy import ToyEnv
 from surefoot.envs.windy_cliff import WindyCliff
 
@@ -21,12 +25,16 @@ __all__ = [
     "Corridor",
     "CostlyArm",
     "CrashPortfolio",
+    "Greenhouse",
     "Identity",
     "IdentityBinary",
     "IdentityMulti",
     "LastActionPays",
+    "Recall",
     "SafeOrRisky",
+    "TMaze",
     "ToyEnv",
     "WindyCliff",
+    "check_dead_heads",
     "register_envs",
 ]

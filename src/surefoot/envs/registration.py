@@ -16,6 +16,9 @@ ENTRY_POINTS: dict[str, str] = {
     "surefoot/CrashPortfolio-v0": "surefoot.envs.crash_portfolio:CrashPortfolio",
     "surefoot/WindyCliff-v0": "surefoot.envs.windy_cliff:WindyCliff",
     "surefoot/CostlyArm-v0": "surefoot.envs.costly_arm:CostlyArm",
+    "surefoot/Greenhouse-v0": "surefoot.envs.greenhouse:Greenhouse",
+    "surefoot/Recall-v0": "surefoot.envs.recall:Recall",
+    "surefoot/TMaze-v0": "surefoot.envs.t_maze:TMaze",
     "surefoot/Broken-v0": "surefoot.envs.broken:Broken",
 }
 

@@ -31,10 +31,14 @@ def k3(log_ratio: Tensor) -> Tensor:
     """exp(d) − 1 − d: unbiased, never below 0, elementwise in the dtype given.
 
     Above d = 20 the value stays at that of d = 20 (4.9e8), so it is finite for every finite d; below, it is
-    exact on the whole negative side. Near 0 a series replaces the difference, which would lose all digits in
-    float32.
+    exact on the whole negative side. The difference loses half its digits near 0, so it is taken in float64
+    for float32 inputs, and by a series for float64 ones.
     """
-    return _exp_minus_line(log_ratio.clamp(max=LOG_RATIO_BOUND))
+    d = log_ratio.clamp(max=LOG_RATIO_BOUND)
+    if d.dtype == torch.float64:
+        return _exp_minus_line(d)
+    wide = d.to(torch.float64)
+    return (torch.expm1(wide) - wide).clamp(min=0.0).to(d.dtype)
 
 
 def categorical_kl(log_probs_p: Tensor, log_probs_q: Tensor) -> Tensor:

@@ -50,6 +50,21 @@ class Adam:
             torch.zeros((), dtype=torch.int64, device=values.device),
         )
 
+    def follow(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Move ``values`` in place: `step` without its condition, in fewer operations."""
+        settings, (mean, square, steps) = self.settings, self.state
+        first, second = settings.betas
+        steps.add_(1)
+        taken = int(steps)
+        if settings.weight_decay and settings.decoupled:
+            values.addcmul_(values, self.decays, value=-learning_rate * settings.weight_decay)
+        elif settings.weight_decay:
+            gradient = torch.addcmul(gradient, values, self.decays, value=settings.weight_decay)
+        mean.lerp_(gradient, 1 - first)
+        square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        denominator = square.sqrt().div_((1 - second**taken) ** 0.5).add_(settings.eps)
+        values.addcdiv_(mean, denominator, value=-learning_rate / (1 - first**taken))
+
     def step(self, values: Tensor, gradient: Tensor, learning_rate: Tensor | float, allowed: Tensor) -> None:
         """Move ``values`` in place where ``allowed`` (0-dim bool), else leave everything as it is, bit for bit.
 

@@ -45,6 +45,8 @@ class Rollout:
     """[T, N, M] bool, True where legal; None if the env gives no masks."""
     log_prob: Tensor
     """[T, N] at the time of acting."""
+    head_log_prob: Tensor | None
+    """[T, N, A] the same by head, 0 where a head was irrelevant; None if the action has no heads."""
     parameters: Tensor
     """[T, N, P] of the acting distribution."""
     reward: Tensor
@@ -64,9 +66,9 @@ class Rollout:
 
     @classmethod
     def allocate(
-        cls, n_steps: int, n_envs: int, layout: Layout, family: Family, n_parameters: int, state_size: int, masked: bool
+        cls, n_steps: int, n_envs: int, layout: Layout, family: Family, n_parameters: int, state_size: int
     ) -> Rollout:
-        """Zeroed storage."""
+        """Zeroed storage; room for masks is made once the envs have shown their form."""
 
         def flags() -> Tensor:
             return torch.zeros(n_steps, n_envs, dtype=torch.bool)
@@ -76,8 +78,9 @@ class Rollout:
             state=torch.zeros(n_steps + 1, n_envs, state_size),
             start=flags(),
             action=torch.zeros(n_steps, n_envs, *family.action_shape, dtype=family.action_dtype),
-            mask=torch.ones(n_steps, n_envs, family.mask_width, dtype=torch.bool) if masked else None,
+            mask=None,
             log_prob=torch.zeros(n_steps, n_envs),
+            head_log_prob=torch.zeros(n_steps, n_envs, len(family.head_names)) if family.head_names else None,
             parameters=torch.zeros(n_steps, n_envs, n_parameters),
             reward=torch.zeros(n_steps, n_envs),
             cost=torch.zeros(n_steps, n_envs),

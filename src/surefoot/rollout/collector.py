@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.dists.interface import Family
+from surefoot.errors import EnvError
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout
 from surefoot.rollout.envs import Envs, Step
 from surefoot.rollout.episodes import EpisodeTracker
 from surefoot.rollout.guard import Guard, read_costs
-from surefoot.rollout.masks import require_legal
+from surefoot.rollout.masks import ObservedMasks, require_legal
 from surefoot.rollout.normalise import ObservationNormaliser
 from surefoot.spaces import Array
 
@@ -34,17 +35,17 @@ class Collector:
         generator: torch.Generator,
         device: torch.device,
         cost_key: str = "cost",
+        observed_masks: ObservedMasks | None = None,
     ) -> None:
         self.envs, self._policy, self._family, self.normaliser = envs, policy, family, normaliser
         self._generator, self._device, self._cost_key = generator, device, cost_key
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
-        masked = envs.gives_masks
-        self._rollout = Rollout.allocate(
-            n_steps, envs.n_envs, envs.layout, family, n_parameters, policy.state_size, masked
-        )
+        self._observed_masks = observed_masks
+        layout = envs.layout if observed_masks is None else envs.layout.without(observed_masks.names)
+        self._rollout = Rollout.allocate(n_steps, envs.n_envs, layout, family, n_parameters, policy.state_size)
         self._observations = {name: tensor.numpy() for name, tensor in self._rollout.observation.items()}
         fields = ["action", "log_prob", "parameters", "reward", "cost", "terminated", "truncated", "valid", "start"]
-        fields += ["mask"] if masked else []
+        fields += ["head_log_prob"] if family.head_names else []
         self._arrays = {name: getattr(self._rollout, name).numpy() for name in fields}
         self.state = torch.zeros(envs.n_envs, policy.state_size)
         self.fresh = np.ones(envs.n_envs, np.bool_)
@@ -61,6 +62,7 @@ class Collector:
         self.fresh = np.ones(self.envs.n_envs, np.bool_)
         self.state = torch.zeros_like(self.state)
         self._guard.observations(self.pending, 0)
+        self._make_room_for_masks()
 
     def save(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Pending observation, memory and open episodes: tensors, and plain values."""
@@ -88,6 +90,7 @@ class Collector:
             self.pending = {name: tensors[f"pending/{name}"].numpy().copy() for name in names}
             self.live, self.fresh = np.array(values["live"], np.bool_), np.array(values["fresh"], np.bool_)
             self.state = tensors["memory"].clone() if self.state.shape[1] else self.state
+            self._make_room_for_masks()
             return True
         if values["started"]:
             self.episodes.drop_open()
@@ -117,8 +120,8 @@ class Collector:
         if self.normaliser is not None and see:
             self.normaliser.see(self.pending, self.live)
         seen = self.pending if self.normaliser is None else self.normaliser(self.pending)
-        for name, array in seen.items():
-            self._observations[name][t] = array
+        for name, rows in self._observations.items():
+            rows[t] = seen[name]
         if self.state.shape[1]:
             self._rollout.state[t] = self.state
         return {name: tensor[t].to(self._device) for name, tensor in self._rollout.observation.items()}
@@ -136,20 +139,44 @@ class Collector:
             action = distribution.sample(self._generator)
             arrays["action"][t] = action.cpu().numpy()
             arrays["parameters"][t] = parameters.cpu().numpy()
-            arrays["log_prob"][t] = distribution.log_prob(action).cpu().numpy()
+            if rollout.head_log_prob is None:
+                arrays["log_prob"][t] = distribution.log_prob(action).cpu().numpy()
+            else:
+                by_head = distribution.heads(action).log_prob
+                arrays["head_log_prob"][t] = by_head.cpu().numpy()
+                arrays["log_prob"][t] = by_head.sum(-1).cpu().numpy()
             self._guard.check(arrays["log_prob"][t], "log-probability of the action", self.vector_steps)
             self._guard.check(arrays["action"][t], "action", self.vector_steps)
             return self._family.to_env(rollout.action[t]), after.cpu()
 
     def _mask(self, t: int) -> Tensor | None:
         """Legal actions of row t, stored for the update (F05)."""
-        if self._rollout.mask is None:
+        masks, stored = self._masks(), self._rollout.mask
+        if masks is None and stored is None:
             return None
-        masks = self.envs.action_masks()
-        assert masks is not None, "envs that gave masks once give them always"
-        self._arrays["mask"][t] = masks
-        require_legal(masks, self._family, self.vector_steps)
-        return self._rollout.mask[t].to(self._device)
+        width = 0 if masks is None else masks.shape[1]
+        if stored is None or masks is None or stored.shape[2] != width:
+            before = 0 if stored is None else stored.shape[2]
+            raise EnvError(
+                f"the envs gave masks of {before} flags at the start and of {width} at step {self.vector_steps}; "
+                "an env that gives masks must give them always, and in one form"
+            )
+        rows = self._arrays["mask"][t]
+        rows[:] = masks | ~self.live[:, None]  # after the last step there is nothing to choose
+        require_legal(rows, self._family, self.vector_steps)
+        return stored[t].to(self._device)
+
+    def _masks(self) -> Array | None:
+        """Legal actions [N, M] of the pending observation."""
+        if self._observed_masks is not None and self.pending is not None:
+            return self._observed_masks.read(self.pending)
+        return self.envs.action_masks()
+
+    def _make_room_for_masks(self) -> None:
+        masks = self._masks()
+        if masks is not None and (self._rollout.mask is None or self._rollout.mask.shape[2] != masks.shape[1]):
+            self._rollout.mask = torch.ones(self._rollout.n_steps, *masks.shape, dtype=torch.bool)
+            self._arrays["mask"] = self._rollout.mask.numpy()
 
     def _drop(self, t: int, dropped: NDArray[np.bool_]) -> None:
         """The open episodes of some envs were lost: what this rollout has of them is no data."""

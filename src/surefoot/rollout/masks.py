@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 
-from surefoot.dists.interface import Family
 from surefoot.errors import EnvError
 from surefoot.heads import HeadSpec
 from surefoot.masks import MaskForm
 from surefoot.spaces import Array, Layout, Leaf
+
+if TYPE_CHECKING:
+    from surefoot.dists.interface import Family  # workers read masks too, and do without torch
 
 MASK_METHOD, MASK_KEY, HEADS_ATTRIBUTE = "action_masks", "action_mask", "action_heads"
 """The env's method, the key in its info, and the attribute that declares heads."""
@@ -85,7 +87,7 @@ class ObservedMasks:
     @classmethod
     def of(cls, layout: Layout, key: str, form: MaskForm) -> ObservedMasks | None:
         """None if no part of the observation has that key, or no key is given."""
-        leaves = tuple(leaf for leaf in layout.leaves if key and leaf.path[:1] == (key,))
+        leaves = tuple(leaf for leaf in layout.leaves if key and form.names and leaf.path[:1] == (key,))
         return cls(leaves, form) if leaves else None
 
     @property

@@ -19,7 +19,8 @@ from surefoot.evaluate.episodes import Evaluation, play
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import EnvLike, env_factory, make_envs, own_n_envs
-from surefoot.spaces import Array
+from surefoot.rollout.masks import require_legal
+from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, as_callback
 from surefoot.train.checkpoint import from_snapshot, to_snapshot, versions
@@ -102,9 +103,12 @@ class PPO:
         state: Any = None,
         episode_start: Array | None = None,
         deterministic: bool = False,
-        action_masks: Array | None = None,
+        action_masks: Any = None,
     ) -> tuple[Any, Any]:
-        """Action for one observation or a batch of them, and the memory state (None without memory)."""
+        """Action for one observation or a batch of them, and the memory state (None without memory).
+
+        ``action_masks`` is an array of legal actions or a dict of such by head, with one row for each observation.
+        """
         layout = self.learner.envs.layout
         leaf = layout.leaves[0]
         parts = layout.split(obs)
@@ -116,10 +120,10 @@ class PPO:
                 raise ConfigError(
                     f"observation {each.name!r} has shape {parts[each.name].shape[1:]}, the env gives {each.shape}"
                 )
-        masks = None if action_masks is None else np.atleast_2d(np.asarray(action_masks, bool))
+        masks = None if action_masks is None else self._read_masks(action_masks, len(parts[leaf.name]), single)
         fresh = None if episode_start is None else np.atleast_1d(np.asarray(episode_start, bool))
         actions, state = self.act(parts, state, fresh, deterministic, masks)
-        return (actions[0] if single else actions), state
+        return (row_of(actions, 0) if single else actions), state
 
     def act(
         self,
@@ -128,13 +132,17 @@ class PPO:
         fresh: Array | None,
         deterministic: bool,
         masks: Array | None = None,
-    ) -> tuple[Array, Array | None]:
+    ) -> tuple[Any, Array | None]:
         """Env actions [N, ...] for raw observation leaves [N, ...], and memory states [N, n] (None without memory).
 
         ``fresh`` [N] marks the rows that begin an episode: their memory is reset.
         """
         learner = self.learner
         policy, device = learner.policy, learner.device
+        if masks is None and learner.observed_masks is not None:
+            masks = learner.observed_masks.read(observation)
+        if masks is not None:
+            require_legal(masks, learner.family, self.num_timesteps)
         seen = learner.observations(observation) if learner.observations is not None else observation
         with torch.inference_mode():
             tensors = {name: torch.as_tensor(np.ascontiguousarray(x), device=device) for name, x in seen.items()}
@@ -166,6 +174,14 @@ class PPO:
 
         with _threads(self.config.threads):
             return play(envs, act, n_episodes, seed)
+
+    def _read_masks(self, given: Any, n_rows: int, single: bool) -> Array:
+        """Masks of a caller as flags [n_rows, M]."""
+        if isinstance(given, Mapping):
+            rows: Any = {name: np.asarray(part)[None] if single else part for name, part in given.items()}
+        else:
+            rows = np.atleast_2d(np.asarray(given))
+        return self.envs.mask_form.read(rows, n_rows, "action_masks, the mask given to predict,")
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to a directory: weights, optimiser, normalisers, schedules, random streams."""

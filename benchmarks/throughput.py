@@ -1,0 +1,225 @@
+"""Speed of Surefoot beside its peers on equal work: ``python benchmarks/throughput.py``, or ``make bench``.
+
+Systems run in turns, chunk by chunk, each in its own process with the same number of threads. Reported is the ratio of
+median chunk times, with the range of the ratios of single rounds. Compile time is the first chunk, shown apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from throughput_limits import import_times, limit_seconds, many_envs, phases, worker_scaling
+from throughput_systems import WORKLOADS
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+COMPARISONS: dict[str, list[str]] = {
+    "cartpole": ["surefoot", "surefoot-eager", "sb3", "sbx"],
+    "pendulum": ["surefoot", "surefoot-eager", "sb3", "sbx"],
+    "wide": ["surefoot", "surefoot-eager", "sb3"],
+    "recurrent": ["surefoot-eager", "sb3-recurrent"],
+    "recurrent-short": ["surefoot-eager", "sb3-recurrent"],
+    "masked": ["surefoot", "sb3-maskable"],
+    "batch256": ["surefoot-scalar", "surefoot-risk"],
+}
+GOALS = [
+    ("cartpole", "surefoot", "sb3", 4.0),
+    ("cartpole", "surefoot-eager", "sb3", 1.8),
+    ("cartpole", "surefoot", "sbx", 1.7),
+    ("wide", "surefoot", "sb3", 1.5),
+    ("pendulum", "surefoot", "sb3", 4.0),
+    ("recurrent", "surefoot-eager", "sb3-recurrent", 8.0),
+    ("recurrent-short", "surefoot-eager", "sb3-recurrent", 8.0),
+    ("masked", "surefoot", "sb3-maskable", 3.0),
+    ("batch256", "surefoot-risk", "surefoot-scalar", 1 / 1.5),
+]
+"""(workload, ours, other, how many times as fast ours should be)."""
+
+
+@dataclass
+class Child:
+    """A system at work in its own process."""
+
+    system: str
+    workload: str
+    process: subprocess.Popen[str]
+    warm_up: float = 0.0
+    walls: list[float] = field(default_factory=list)
+    cpus: list[float] = field(default_factory=list)
+    last: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, system: str, workload: str) -> Child:
+        """Start it and wait until it is ready."""
+        threads = str(WORKLOADS[workload].threads)
+        limits = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        xla = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        environment = os.environ | limits | {"XLA_FLAGS": xla, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
+        command = [sys.executable, str(HERE / "throughput_systems.py"), system, workload]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        child = cls(system, workload, process)
+        child._answer()
+        return child
+
+    def run(self, iterations: int) -> dict[str, float]:
+        """Let it work; what it says."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"run {iterations}\n")
+        self.process.stdin.flush()
+        self.last = self._answer()
+        return self.last
+
+    def close(self) -> None:
+        """End it."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+    def _answer(self) -> dict[str, float]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.system} on {self.workload} died")
+        found: dict[str, float] = json.loads(line)
+        return found
+
+
+def compare(workload: str, repeats: int, iterations: int) -> dict[str, Child]:
+    """Chunks in turns; asserts that all did the same work and that ours learned."""
+    shape = WORKLOADS[workload]
+    children = {}
+    for system in COMPARISONS[workload]:
+        child = Child.start(system, workload)
+        child.warm_up = child.run(2)["wall"]
+        children[system] = child
+    for round_number in range(repeats):
+        for child in children.values():
+            answer = child.run(iterations)
+            child.walls.append(answer["wall"])
+            child.cpus.append(answer["cpu"])
+        print(
+            f"{workload} round {round_number + 1}/{repeats}: " + _speeds(children, shape.env_steps * iterations),
+            flush=True,
+        )
+    expected = 2 + repeats * iterations
+    for child in children.values():
+        child.close()
+        assert child.last["env_steps"] == expected * shape.env_steps, (child.system, child.last)
+        assert child.last["gradient_steps"] == expected * shape.gradient_steps or shape.memory, (
+            child.system,
+            child.last,
+        )
+    return children
+
+
+def _speeds(children: dict[str, Child], steps: int) -> str:
+    return ", ".join(f"{name} {steps / child.walls[-1]:.0f}/s" for name, child in children.items())
+
+
+def summarise(children: dict[str, Child], iterations: int, workload: str) -> dict[str, dict[str, float]]:
+    """Medians and ranges by system."""
+    steps = WORKLOADS[workload].env_steps * iterations
+    return {
+        name: {
+            "steps_per_second": steps / statistics.median(child.walls),
+            "slowest": steps / max(child.walls),
+            "fastest": steps / min(child.walls),
+            "cpu_steps_per_second": steps / statistics.median(child.cpus),
+            "warm_up_seconds": child.warm_up,
+            "mean_return": child.last["mean_return"],
+            "walls": child.walls,  # type: ignore[dict-item]  # kept for the ratios
+        }
+        for name, child in children.items()
+    }
+
+
+def report(results: dict[str, dict[str, dict[str, float]]], extras: dict[str, object]) -> str:
+    """The page."""
+    lines = [
+        "# How fast is it?",
+        "",
+        "Made by `make bench` (`python benchmarks/throughput.py`). Env steps per second of training, systems in turns, one",
+        "thread each, medians of chunks; warm-up (first two iterations, compilation included) is not in the speed.",
+        "",
+        f"Machine: {os.cpu_count()} cores, {cpu_name()}, Python {platform.python_version()}, "
+        + ", ".join(
+            f"{p} {version(p)}" for p in ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "jax")
+        ),
+        "",
+        "| workload | system | steps/s, median (range) | warm-up | mean return |",
+        "|---|---|---|---|---|",
+    ]
+    for workload, systems in results.items():
+        for name, r in systems.items():
+            lines.append(
+                f"| {workload} | {name} | {r['steps_per_second']:.0f} ({r['slowest']:.0f}–{r['fastest']:.0f}) "
+                f"| {r['warm_up_seconds']:.1f} s | {r['mean_return']:.1f} |"
+            )
+    lines += [
+        "",
+        "## Goals",
+        "",
+        "| workload | ratio | goal | reached (range over rounds) | |",
+        "|---|---|---|---|---|",
+    ]
+    for workload, ours, other, goal in GOALS:
+        if workload in results and ours in results[workload]:
+            a, b = results[workload][ours], results[workload][other]
+            pairs = [y / x for x, y in zip(a["walls"], b["walls"], strict=True)]  # type: ignore[arg-type]
+            ratio = a["steps_per_second"] / b["steps_per_second"]
+            verdict = "met" if ratio >= goal else "**missed**"
+            lines.append(
+                f"| {workload} | {ours} / {other} | ≥ {goal:.2f} | {ratio:.2f} ({min(pairs):.2f}–{max(pairs):.2f}) | {verdict} |"
+            )
+    lines += ["", *(str(line) for line in extras.get("lines", []))]  # type: ignore[attr-defined]
+    return "\n".join(lines) + "\n"
+
+
+def cpu_name() -> str:
+    """As the system says it."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def main() -> None:
+    """Run what is asked for and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workloads", nargs="*", default=list(COMPARISONS))
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--skip-extras", action="store_true")
+    arguments = parser.parse_args()
+    results = {}
+    for workload in arguments.workloads:
+        children = compare(workload, arguments.repeats, arguments.iterations)
+        results[workload] = summarise(children, arguments.iterations, workload)
+    lines: list[str] = []
+    if not arguments.skip_extras:
+        for part in (limit_seconds, phases, many_envs, worker_scaling, import_times):
+            lines += part()
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "throughput.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+    (RESULTS / "throughput.md").write_text(report(results, {"lines": lines}), encoding="utf-8")
+    print((RESULTS / "throughput.md").read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main()

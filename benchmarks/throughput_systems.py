@@ -1,0 +1,186 @@
+"""One system on one workload, driven line by line: reads ``run K`` and answers with what K iterations took.
+
+A child process per system keeps thread pools, compilers and random streams apart; the parent lets the children run in
+turns, so that noise of the machine falls on all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What every system does: the same env steps and the same gradient steps."""
+
+    env: str
+    n_envs: int = 8
+    n_steps: int = 256
+    batch_size: int = 64
+    n_epochs: int = 10
+    hidden: tuple[int, int] = (64, 64)
+    memory: int = 0
+    masked: bool = False
+    threads: int = 1
+
+    @property
+    def env_steps(self) -> int:
+        """Of one iteration."""
+        return self.n_envs * self.n_steps
+
+    @property
+    def gradient_steps(self) -> int:
+        """Of one iteration."""
+        return self.n_epochs * -(-self.env_steps // self.batch_size)
+
+
+WORKLOADS = {
+    "cartpole": Workload("CartPole-v1"),
+    "pendulum": Workload("Pendulum-v1"),
+    "wide": Workload("CartPole-v1", n_envs=64, n_steps=128, batch_size=2048, n_epochs=4, hidden=(256, 256)),
+    "recurrent": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64),
+    "recurrent-short": Workload("Acrobot-v1", batch_size=512, n_epochs=4, memory=64),
+    "batch256": Workload("CartPole-v1", batch_size=256),
+    "masked": Workload("CartPole-v1", masked=True),
+}
+
+
+@dataclass
+class Report:
+    """Running totals of a system."""
+
+    env_steps: int
+    gradient_steps: int
+    mean_return: float
+
+
+class Masked(gym.Wrapper[Any, Any, Any, Any]):
+    """All actions legal, but said by a mask."""
+
+    def action_masks(self) -> Any:
+        import numpy as np
+
+        return np.ones(2, bool)
+
+
+def make_env(workload: Workload) -> Callable[[], gym.Env[Any, Any]]:
+    """Maker of one env."""
+    return lambda: Masked(gym.make(workload.env)) if workload.masked else gym.make(workload.env)
+
+
+def surefoot(workload: Workload, **more: Any) -> tuple[Callable[[int], None], Callable[[], Report]]:
+    """Surefoot with further settings."""
+    from surefoot import PPO
+
+    memory = {"memory": {"kind": "lstm", "hidden_size": workload.memory}} if workload.memory else {}
+    env: Any = make_env(workload) if workload.masked else workload.env
+    agent = PPO(
+        env,
+        n_envs=workload.n_envs,
+        n_steps=workload.n_steps,
+        batch_size=workload.batch_size,
+        n_epochs=workload.n_epochs,
+        policy={"hidden_sizes": workload.hidden},
+        threads=workload.threads,
+        **(memory | more),
+    )
+    steps = [0]
+
+    def count(_: PPO, record: Any) -> None:
+        steps[0] += record.update.gradient_steps
+
+    def run(iterations: int) -> None:
+        agent.learn(iterations * workload.env_steps, callback=count)
+
+    return run, lambda: Report(agent.num_timesteps, steps[0], agent.logger_values.get("rollout/ep_rew_mean", 0.0))
+
+
+def peer(algorithm: Any, workload: Workload, **more: Any) -> tuple[Callable[[int], None], Callable[[], Report]]:
+    """Stable-Baselines3, its contrib package, or SBX."""
+    import torch
+    from stable_baselines3.common.env_util import make_vec_env
+
+    torch.set_num_threads(workload.threads)
+    policy_kwargs = {"net_arch": list(workload.hidden)} | more.pop("policy_kwargs", {})
+    env = make_vec_env(make_env(workload), n_envs=workload.n_envs, seed=0)
+    model = algorithm(
+        env=env,
+        n_steps=workload.n_steps,
+        batch_size=workload.batch_size,
+        n_epochs=workload.n_epochs,
+        policy_kwargs=policy_kwargs,
+        seed=0,
+        device="cpu",
+        **more,
+    )
+
+    def run(iterations: int) -> None:
+        model.learn(iterations * workload.env_steps, reset_num_timesteps=False)
+
+    def report() -> Report:
+        infos = model.ep_info_buffer or []
+        mean = sum(float(info["r"]) for info in infos) / max(len(infos), 1)
+        updates = model._n_updates // (1 if more.get("per_epoch") else workload.n_epochs)
+        return Report(model.num_timesteps, updates * workload.gradient_steps, mean)
+
+    return run, report
+
+
+def build(system: str, workload: Workload) -> tuple[Callable[[int], None], Callable[[], Report]]:
+    """The system by name."""
+    if system == "sb3":
+        from stable_baselines3 import PPO
+
+        return peer(PPO, workload, policy="MlpPolicy")
+    if system == "sbx":
+        from sbx import PPO as SbxPPO
+
+        return peer(SbxPPO, workload, policy="MlpPolicy")
+    if system == "sb3-recurrent":
+        from sb3_contrib import RecurrentPPO
+
+        lstm = {"lstm_hidden_size": workload.memory}
+        return peer(RecurrentPPO, workload, policy="MlpLstmPolicy", policy_kwargs=lstm)
+    if system == "sb3-maskable":
+        from sb3_contrib import MaskablePPO
+
+        return peer(MaskablePPO, workload, policy="MlpPolicy")
+    kinds: dict[str, dict[str, Any]] = {
+        "surefoot": {"compile": True},
+        "surefoot-eager": {"compile": False},
+        "surefoot-normalised": {"compile": True, "normalize_observations": True, "normalize_rewards": True},
+        "surefoot-scalar": {"compile": False},
+        "surefoot-risk": {
+            "compile": False,
+            "critic": {"kind": "quantile", "n_quantiles": 32, "twin": "heads"},
+            "risk": {"kind": "cvar_constraint", "alpha": 0.1, "limit_per_episode": 10.0},
+        },
+    }
+    return surefoot(workload, **kinds[system])
+
+
+def main() -> None:
+    """Serve the parent until it closes the pipe."""
+    system, name = sys.argv[1:3]
+    answers = sys.stdout
+    sys.stdout = sys.stderr
+    began = time.perf_counter()
+    run, report = build(system, WORKLOADS[name])
+    print(json.dumps({"ready": time.perf_counter() - began}), file=answers, flush=True)
+    for line in sys.stdin:
+        iterations = int(line.split()[1])
+        wall, cpu = time.perf_counter(), time.process_time()
+        run(iterations)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        print(json.dumps({"wall": wall, "cpu": cpu} | vars(report())), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Values, advantages and returns of a rollout (A02, A04, A05, A06, C11)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from algo.building import learner_on, make_learner, updates
+from rollout.worlds import SOURCES, Ending, Scripted, open_envs
+from surefoot.algo.estimate import Estimates, estimate
+from surefoot.algo.learner import Learner
+from surefoot.rollout.buffer import Rollout
+
+every_source = pytest.mark.parametrize("source", SOURCES)
+
+
+def estimated(learner: Learner, rollout: Rollout) -> Estimates:
+    return estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+
+
+def scripted(source: str, **settings: Any) -> Learner:
+    envs = open_envs(source, [lambda n=n: Scripted(n) for n in range(3)])  # type: ignore[misc]
+    return learner_on(envs, n_steps=32, batch_size=32, **settings)
+
+
+@every_source
+def test_over_the_rollout_advantages_have_mean_0_and_spread_1(source: str) -> None:
+    learner = scripted(source, normalize_advantage="rollout")
+    rollout = learner.collect()
+    found = estimated(learner, rollout).advantages
+    assert found[rollout.valid].mean().item() == pytest.approx(0.0, abs=1e-5)
+    assert found[rollout.valid].std().item() == pytest.approx(1.0, abs=1e-4)
+    assert not found[~rollout.valid].any()
+
+
+@every_source
+def test_within_each_env_advantages_have_mean_0_and_spread_1(source: str) -> None:
+    """A06."""
+    learner = scripted(source, normalize_advantage="env")
+    rollout = learner.collect()
+    found = estimated(learner, rollout).advantages
+    for n in range(3):
+        column = found[:, n][rollout.valid[:, n]]
+        assert column.mean().item() == pytest.approx(0.0, abs=1e-5)
+        assert column.std().item() == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["none", "minibatch"])
+def test_other_modes_leave_the_rollout_as_it_is(mode: str) -> None:
+    learner = scripted("next-step", normalize_advantage=mode)
+    found = estimated(learner, learner.collect())
+    assert torch.equal(found.advantages, found.raw_advantages)
+
+
+def test_returns_are_advantages_plus_values_whatever_the_normalisation() -> None:
+    learner = scripted("group", normalize_advantage="rollout")
+    found = estimated(learner, learner.collect())
+    assert torch.allclose(found.returns, found.raw_advantages + found.values, atol=1e-5)
+
+
+def indifferent(**settings: Any) -> tuple[Learner, Rollout]:
+    """All rewards equal, every step an episode, a critic that says 0: no advantage differs from another."""
+    envs = open_envs("group", [lambda: Scripted(0, (Ending(1, True, False),))] * 2)
+    learner = learner_on(envs, n_steps=16, batch_size=32, n_epochs=1, **settings)
+    learner.flat.named()["critic.head.weight"].zero_()
+    rollout = learner.collect()
+    rollout.reward.fill_(0.1)
+    return learner, rollout
+
+
+@pytest.mark.parametrize("mode", ["rollout", "minibatch", "env"])
+def test_advantages_that_do_not_vary_become_zeros_and_are_reported(mode: str) -> None:
+    """A04."""
+    learner, rollout = indifferent(normalize_advantage=mode)
+    before = learner.flat.values.clone()
+    record = learner.learn(rollout, 1).update
+    assert record.zero_spread
+    assert record.metrics()["warn/zero_spread_advantages"] == 1.0
+    moved = (learner.flat.values - before)[learner.flat.slices["head"]]
+    assert not moved.any()
+
+
+def test_a_flat_env_is_reported_when_each_env_has_its_own_scale() -> None:
+    """A04: its rows teach nothing, which somebody should know."""
+    learner, rollout = indifferent(normalize_advantage="env")
+    rollout.reward[:, 1] = torch.linspace(-1, 1, 16)
+    record = learner.learn(rollout, 1).update
+    assert record.metrics().get("warn/zero_spread_advantages", 0.0) > 0.0
+
+
+def test_advantages_that_vary_are_not_reported() -> None:
+    (record,) = updates(make_learner(), 1)
+    assert not record.zero_spread
+    assert "warn/zero_spread_advantages" not in record.metrics()
+
+
+def test_without_normalisation_equal_advantages_are_no_warning() -> None:
+    learner, rollout = indifferent(normalize_advantage="none")
+    assert "warn/zero_spread_advantages" not in learner.learn(rollout, 1).update.metrics()
+
+
+@every_source
+def test_statistics_of_advantages_are_raw_and_over_transitions(source: str) -> None:
+    learner = scripted(source)
+    rollout = learner.collect()
+    raw = estimated(learner, rollout).raw_advantages[rollout.valid].double()
+    record = learner.learn(rollout, 1).update
+    assert record.advantage_mean == pytest.approx(float(raw.mean()), rel=1e-5)
+    assert record.advantage_std == pytest.approx(float(raw.std(correction=0)), rel=1e-5)
+    assert (record.advantage_min, record.advantage_max) == pytest.approx((float(raw.min()), float(raw.max())))
+
+
+@every_source
+@pytest.mark.parametrize("clip_range_vf", [None, 0.01])
+def test_explained_variance_is_of_the_whole_rollout_before_the_update(source: str, clip_range_vf: float | None) -> None:
+    """C11, and value clipping does not enter."""
+    learner = scripted(source, clip_range_vf=clip_range_vf)
+    rollout = learner.collect()
+    found = estimated(learner, rollout)
+    values, returns = (x[rollout.valid].double().numpy() for x in (found.values, found.returns))
+    record = learner.learn(rollout, 1).update
+    assert record.explained_variance == pytest.approx(1 - np.var(returns - values) / np.var(returns), abs=1e-4)
+
+
+def test_explained_variance_of_constant_returns_is_not_a_number() -> None:
+    learner, rollout = indifferent()
+    assert math.isnan(learner.learn(rollout, 1).update.explained_variance)
+
+
+def test_a_perfect_critic_explains_everything_and_a_constant_nothing() -> None:
+    learner = scripted("group", gamma=0.0, gae_lambda=0.0)
+    rollout = learner.collect()
+    rollout.reward = estimated(learner, rollout).values.clone()
+    assert estimated(learner, rollout).explained_variance == pytest.approx(1.0)
+    learner.flat.named()["critic.head.weight"].zero_()
+    learner.flat.named()["critic.head.bias"].fill_(3.0)
+    assert estimated(learner, rollout).explained_variance == pytest.approx(0.0, abs=1e-5)
+
+
+def test_value_clipping_reports_how_often_it_acted() -> None:
+    learner = make_learner(clip_range_vf=0.01, learning_rate=1e-2, n_epochs=5)
+    (record,) = updates(learner, 1)
+    assert 0.0 < record.value_clip_active <= 1.0
+    assert record.metrics()["train/value_clip_active"] == record.value_clip_active
+    (off,) = updates(make_learner(learning_rate=1e-2, n_epochs=5), 1)
+    assert off.value_clip_active == 0.0
+    assert "train/value_clip_active" not in off.metrics()
+
+
+def test_value_clipping_holds_the_critic_back() -> None:
+    """Where the clipped loss decides there is no gradient, so the critic stays near its old values."""
+    moves = []
+    for clip_range_vf in (None, 1e-3):
+        learner = make_learner(clip_range_vf=clip_range_vf, learning_rate=1e-3, n_epochs=10)
+        rollout = learner.collect()
+        old = estimated(learner, rollout).values
+        learner.learn(rollout, 1)
+        moves.append((estimated(learner, rollout).values - old).abs().mean().item())
+    assert moves[1] < 0.5 * moves[0]

@@ -1,0 +1,179 @@
+"""The law of the return as probabilities of atoms (C03, C06, C07)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from critics.fitting import fit, normal_sample
+from torch import Tensor
+
+from surefoot.critics.categorical import CategoricalCritic
+from surefoot.critics.support import ReturnRange
+from surefoot.math.value_clip import ClipMode
+from surefoot.nets.init import Initialiser
+
+
+def build(
+    n: int = 51,
+    support: tuple[float, float] | None = None,
+    mode: ClipMode = "mean_only",
+    backup: bool = False,
+    n_features: int = 1,
+) -> CategoricalCritic:
+    return CategoricalCritic(n_features, Initialiser(torch.Generator().manual_seed(0)), n, support, mode, backup)
+
+
+def row(*numbers: float) -> Tensor:
+    return torch.tensor(numbers)[None]
+
+
+def logits(*probs: float) -> Tensor:
+    return torch.tensor(probs)[None].log()
+
+
+def valid(x: Tensor) -> Tensor:
+    return torch.ones_like(x, dtype=torch.bool)
+
+
+def test_the_mean_of_what_is_learned_is_exact_within_the_support() -> None:
+    """C03: whatever the spacing, the two atoms around a return have it as their mean."""
+    critic = build(n=5, support=(-2.0, 2.0))
+    returns = row(-2.0, -1.3, 0.0, 0.25, 1.999, 2.0)
+    law = critic.targets(returns, returns, returns, torch.zeros(1, 6, 5))
+    torch.testing.assert_close(law.sum(-1), torch.ones(1, 6))
+    torch.testing.assert_close(law @ critic.atoms, returns)
+    assert ((law > 0).sum(-1) <= 2).all()
+
+
+def test_the_loss_is_the_cross_entropy_in_units_of_ln_n() -> None:
+    """C07: a uniform prediction costs 1 whatever the target and N."""
+    for n in (2, 51):
+        critic = build(n=n, support=(0.0, 1.0))
+        wanted = critic.targets(row(0.3), row(0.3), row(0.0), torch.zeros(1, 1, n))[0]
+        assert float(critic.loss(torch.zeros(1, n), torch.zeros(1, n), wanted, None).loss) == pytest.approx(1.0)
+    critic = build(n=2, support=(0.0, 1.0))
+    wanted = torch.tensor([[0.25, 0.75]])
+    expected = -(0.25 * math.log(0.5) + 0.75 * math.log(0.5)) / math.log(2)
+    assert float(critic.loss(logits(0.5, 0.5), logits(0.5, 0.5), wanted, None).loss) == pytest.approx(expected)
+
+
+def test_a_fitted_law_has_mean_tail_and_coverage_of_the_truth() -> None:
+    critic = build()
+    fitted = fit(critic, 3.0 + 2.0 * normal_sample(), steps=600, rate=0.1)
+    assert float(critic.mean(fitted)) == pytest.approx(3.0, abs=0.01)
+    for alpha, cvar in ((0.05, -2.0627), (0.1, -1.7550), (0.25, -1.2711)):
+        assert float(critic.risk(fitted, alpha)) == pytest.approx(3.0 + 2.0 * cvar, abs=0.02 * 2 * 2.06)
+    returns = (3.0 + 2.0 * normal_sample(400)).view(100, 4)
+    found = critic.measures(fitted.expand(100, 4, 51), returns, valid(returns))
+    for level in (5, 25, 75, 95):
+        assert found[f"risk/coverage_{level:02d}"] == pytest.approx(level / 100, abs=0.015)
+
+
+def test_a_backup_is_the_successors_law_on_moved_atoms() -> None:
+    critic = build(n=3, support=(0.0, 2.0), backup=True)
+    successors = torch.log(torch.tensor([0.5, 0.0, 0.5]) + 1e-30).expand(1, 2, 3)
+    law = critic.targets(row(0.0, 0.0), row(0.5, 1.0), row(0.5, 0.0), successors)
+    # 0.5 + 0.5·{0, 2} = {0.5, 1.5}, halves on both neighbours of each; the second step ends with reward 1
+    torch.testing.assert_close(law, torch.tensor([[[0.25, 0.5, 0.25], [0.0, 1.0, 0.0]]]))
+
+
+def test_many_rows_are_backed_up_as_one() -> None:
+    critic = build(n=7, support=(-1.0, 1.0), backup=True)
+    shape = (400, 6)
+    successors = torch.randn(*shape, 7, generator=torch.Generator().manual_seed(0))
+    rewards = torch.linspace(-1.0, 1.0, 2400).view(shape)
+    law = critic.targets(rewards, rewards, torch.full(shape, 0.9), successors)
+    assert law.shape == (*shape, 7)
+    single = critic.targets(rewards[399:], rewards[399:], torch.full((1, 6), 0.9), successors[399:])
+    torch.testing.assert_close(law[399:], single)
+
+
+@pytest.mark.parametrize("mode", ["mean_only", "mean_and_variance", "per_quantile"])
+def test_the_clipped_loss_is_that_of_a_law_within_bounds(mode: ClipMode) -> None:
+    """C06. Atoms 0 … 8, old law at 4, new law half at 6 and half at 8, range 1."""
+    critic = build(n=9, support=(0.0, 8.0), mode=mode)
+    old, new = torch.full((1, 9), -40.0), torch.full((1, 9), -40.0)
+    old[0, 4] = new[0, 6] = new[0, 8] = 0.0
+    bound = {
+        "mean_only": {4: 0.5, 6: 0.5},  # mean 7 -> 5
+        "mean_and_variance": {5: 1.0},  # and the old law has no spread, so that no spread is left
+        "per_quantile": {5: 1.0},  # each part to at most 4 + 1
+    }[mode]
+    wanted = torch.zeros(1, 9)
+    wanted[0, 5] = wanted[0, 6] = 0.5
+    found = critic.loss(new, old, wanted, 1.0)
+    law = torch.full((9,), 1e-6)
+    for atom, mass in bound.items():
+        law[atom] = mass
+    expected = -(wanted[0] * law.log()).sum() / math.log(9)
+    torch.testing.assert_close(found.clipped[0], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_returns_beyond_a_fixed_support_are_counted_and_the_support_stays() -> None:
+    critic = build(support=(-1.0, 1.0))
+    returns = row(-3.0, 0.0, 1.0, 1.1)
+    before = critic.atoms.clone()
+    critic.absorb(returns, valid(returns))
+    assert torch.equal(critic.atoms, before)
+    found = critic.measures(torch.zeros(1, 4, 51), returns, valid(returns))
+    assert found["train/out_of_support_fraction"] == 0.5
+    some = torch.tensor([[False, True, True, True]])
+    assert critic.measures(torch.zeros(1, 4, 51), returns, some)["train/out_of_support_fraction"] == pytest.approx(1 / 3)
+
+
+def test_a_following_support_covers_the_returns_with_room_to_spare() -> None:
+    critic = build()
+    for low, high in ((0.0, 4.0), (-3.0, 100.0), (-1e6, 1e6), (5.0, 5.001)):
+        returns = torch.linspace(low, high, 32).view(8, 4)
+        for _ in range(1 if high > 10.0 or high == 4.0 else 400):
+            critic.absorb(returns, valid(returns))
+        width = max(high - low, 1e-3 * high)
+        assert float(critic.atoms[0]) <= low
+        assert float(critic.atoms[-1]) >= high
+        assert float(critic.atoms[-1] - critic.atoms[0]) <= 3.1 * width
+        spacing = critic.atoms.diff()
+        assert (spacing > 0).all()
+
+
+def test_returns_that_do_not_vary_leave_the_support_alone() -> None:
+    critic = build()
+    before = critic.atoms.clone()
+    critic.absorb(torch.zeros(4, 2), torch.ones(4, 2, dtype=torch.bool))
+    assert torch.equal(critic.atoms, before)
+
+
+def test_small_changes_of_the_returns_move_nothing() -> None:
+    critic = build()
+    first = torch.linspace(-1.0, 1.0, 8).view(4, 2)
+    critic.absorb(first, valid(first))
+    before = critic.atoms.clone(), critic.head.weight.clone()
+    for factor in (1.2, 0.7, 1.4):
+        critic.absorb(factor * first, valid(first))
+    assert torch.equal(critic.atoms, before[0])
+    assert torch.equal(critic.head.weight, before[1])
+
+
+def test_the_range_reaches_out_at_once_and_comes_back_slowly() -> None:
+    span = ReturnRange()
+    for numbers in ((0.0, 1.0), (-5.0, 1.0), (0.0, 2.0)):
+        span.absorb(row(*numbers), torch.ones(1, 2, dtype=torch.bool))
+    assert float(span.low) == pytest.approx(-5.0 + 0.05 * 5.0)
+    assert float(span.high) == 2.0
+
+
+@pytest.mark.parametrize(("low", "high"), [(-6.0, 14.0), (-3.0, 9.0), (1.0, 5.0)])
+def test_a_smooth_law_survives_a_move_of_the_support(low: float, high: float) -> None:
+    """Mean, spread and tail of N(3, 1) to 1 % of the spread, when the support widens and when it narrows."""
+    critic = build(support=(-1.0, 7.0))
+    fitted = fit(critic, 3.0 + normal_sample(), steps=600, rate=0.1)
+    critic.range = ReturnRange()
+    before = [critic.mean(fitted), critic.quantile(fitted, 0.1), critic.quantile(fitted, 0.9)]
+    returns = row(low, high)
+    for _ in range(200):
+        critic.absorb(returns, valid(returns))
+    assert float(critic.atoms[0]) != -1.0
+    moved = critic(torch.ones(1, 1)).detach()
+    after = [critic.mean(moved), critic.quantile(moved, 0.1), critic.quantile(moved, 0.9)]
+    torch.testing.assert_close(torch.cat(after), torch.cat(before), atol=0.03, rtol=0.0)

@@ -1,0 +1,345 @@
+"""Faults of a whole training run: numbers that are not finite, signals, cuts and resumes, time."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from surefoot import PPO
+from surefoot.errors import NonFiniteError, SurefootError, SurefootWarning
+from surefoot.store import CheckpointStore
+from surefoot.train.sinks import read_metrics
+
+PLACES = ("observation", "reward", "action", "value", "log_prob", "advantage", "loss", "gradient")
+VALUES = (float("nan"), float("inf"), float("-inf"))
+MOMENTS = ("first", "middle", "last")
+N_STEPS = 8
+
+
+class Poisoned(gym.Wrapper[Any, Any, Any, Any]):
+    """Gives one bad number at a given step."""
+
+    def __init__(self, place: str, value: float, at: int) -> None:
+        super().__init__(gym.make("Pendulum-v1"))
+        self._place, self._value, self._at, self._steps = place, value, at, 0
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self._steps == self._at:
+            if self._place == "observation":
+                observation = observation.copy()
+                observation[1] = self._value
+            elif self._place == "reward":
+                reward = self._value
+        self._steps += 1
+        return observation, reward, terminated, truncated, info
+
+
+def poison(agent: PPO, place: str, value: float, at: int) -> None:
+    """Let the inside of an agent give a bad number at env step or minibatch ``at``."""
+    learner = agent.learner
+    calls = itertools.count()
+
+    def spoil(x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x.view(-1)[0] = value
+        return x
+
+    if place in ("action", "log_prob"):
+        bind = learner.family.bind
+
+        def bound(*given: Any) -> Any:
+            distribution = bind(*given)
+            if next(calls) == at:
+                method = {"action": "sample", "log_prob": "log_prob"}[place]
+                original = getattr(distribution, method)
+                setattr(distribution, method, lambda *a: spoil(original(*a)))
+            return distribution
+
+        learner.family.bind = bound  # type: ignore[method-assign]
+    elif place in ("value", "advantage"):
+        critic = learner.policy.critic
+        mean = critic.mean
+        row = at
+
+        def spoiled(prediction: torch.Tensor) -> torch.Tensor:
+            values = mean(prediction).clone()
+            if values.dim() == 2 and (place == "value" or next(calls) == 1):
+                values[row, 0] = value  # the second call is for the successors, which only advantages see
+            return values
+
+        critic.mean = spoiled  # type: ignore[method-assign]
+    elif place == "loss":
+        critic = learner.policy.critic
+        loss = critic.loss
+
+        def spoiled_loss(*given: Any) -> Any:
+            found = loss(*given)
+            return found._replace(loss=found.loss + value) if next(calls) >= at else found
+
+        critic.loss = spoiled_loss  # type: ignore[method-assign,assignment]
+    elif place == "gradient":
+        parameter = next(learner.policy.head.parameters())
+        parameter.register_hook(lambda g: spoil(g) if next(calls) >= at else g)  # type: ignore[no-untyped-call]
+
+
+def non_finite() -> dict[str, Any]:
+    """3 values × 8 places × first, middle, last step: caught in the same iteration, named, no weight moved by it."""
+    caught, missed = 0, []
+    for place, value, moment in itertools.product(PLACES, VALUES, MOMENTS):
+        at = {"first": 0, "middle": N_STEPS // 2, "last": N_STEPS - 1}[moment]
+        agent = PPO(
+            partial(Poisoned, place, value, at),
+            n_envs=1,
+            n_steps=N_STEPS,
+            batch_size=2,
+            n_epochs=2,
+            compile=False,
+            max_nonfinite_updates=1,
+        )
+        poison(agent, place, value, at)
+        try:
+            agent.learn(N_STEPS)
+            missed.append(f"{place} {value} {moment}")
+        except NonFiniteError as error:
+            finite = bool(torch.isfinite(agent.learner.flat.values).all())
+            named = any(word in str(error) for word in (place.replace("_", "-"), "loss", "gradient", "value", "prob"))
+            if finite and named:
+                caught += 1
+            else:
+                missed.append(f"{place} {value} {moment}: {error}")
+    total = len(PLACES) * len(VALUES) * len(MOMENTS)
+    return {"cases": total, "caught": caught, "missed": missed}
+
+
+def guard_cost() -> dict[str, Any]:
+    """Share of a rollout's time that the checks take: time of the checks alone against time of the rollout."""
+    agent = PPO("CartPole-v1", compile=False)
+    learner = agent.learner
+    learner.collect()
+    guard = learner.collector._guard
+    observation = {"obs": np.zeros((8, 4), np.float32)}
+    reward, log_prob, action = np.zeros(8), np.zeros(8, np.float32), np.zeros(8, np.int64)
+    rollouts, checks = [], []
+    for _ in range(15):
+        began = time.perf_counter()
+        learner.collect()
+        rollouts.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        for t in range(256):
+            guard.observations(observation, t)
+            guard.check(reward, "reward", t)
+            guard.check(log_prob, "log-probability", t)
+            guard.check(action, "action", t)
+        checks.append(time.perf_counter() - began)
+    whole = PPO("CartPole-v1", compile=False)
+    whole.learn(2048)
+    began = time.perf_counter()
+    whole.learn(4096)
+    iteration = (time.perf_counter() - began) / 2
+    return {
+        "of_rollout": float(np.median(checks) / np.median(rollouts)),
+        "of_training": float(np.median(checks) / iteration),
+    }
+
+
+def signals(n: int = 100, seed: int = 0) -> dict[str, Any]:
+    """SIGINT and SIGTERM at random moments: exit code, time to exit, and a checkpoint that verifies."""
+    chance = random.Random(seed)
+    good, late, problems, slowest = 0, 0, [], 0.0
+    for i in range(n):
+        number = chance.choice([signal.SIGINT, signal.SIGTERM])
+        with tempfile.TemporaryDirectory() as folder:
+            run = Path(folder, "run")
+            command = [sys.executable, "-m", "surefoot", "train", "CartPole-v1", "--run-dir", str(run), "--quiet"]
+            command += ["--total-timesteps", "10000000", "--compile", "false", "--run.sinks"]
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            until(lambda run=run: any((run / "checkpoints").glob("[0-9]*")), 60)  # type: ignore[misc]
+            time.sleep(chance.random() * 2)
+            began = time.monotonic()
+            process.send_signal(number)
+            try:
+                _, said = process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                problems.append(f"{i}: hung")
+                continue
+            took = time.monotonic() - began
+            slowest = max(slowest, took)
+            late += took > 5
+            found = CheckpointStore(run / "checkpoints").latest()
+            if process.returncode == 128 + number and not found.skipped and str(found.path) in said:
+                good += 1
+            else:
+                problems.append(f"{i}: exit {process.returncode}, said {said!r}")
+    return {"signals": n, "good": good, "late": late, "slowest_seconds": slowest, "problems": problems}
+
+
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "scalar, Discrete": ("CartPole-v1", {}),
+    "scalar, Discrete, workers": ("CartPole-v1", {"workers": 2}),
+    "scalar, Discrete, normalisers": ("CartPole-v1", {"normalize_observations": True, "normalize_rewards": True}),
+    "scalar, Box": ("Pendulum-v1", {}),
+    "scalar, Box, normalisers": ("Pendulum-v1", {"normalize_observations": True, "normalize_rewards": True}),
+    "scalar, Box, tanh": ("Pendulum-v1", {"policy": {"distribution": "tanh_gaussian"}}),
+    "scalar, Box, beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
+    "scalar, shared, schedules": (
+        "Acrobot-v1",
+        {"policy": {"shared": True}, "learning_rate": "linear(1e-3, 0)", "ent_coef": "decay(0.01, 0.001, 4, 4)"},
+    ),
+    "scalar, Discrete, LSTM": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 16}}),
+    "scalar, Box, GRU, workers": ("Pendulum-v1", {"memory": {"kind": "gru", "hidden_size": 16}, "workers": 2}),
+    "quantile, Discrete": ("CartPole-v1", {"critic": {"kind": "quantile"}}),
+    "quantile twin, Box, normalisers": (
+        "Pendulum-v1",
+        {"critic": {"kind": "quantile", "twin": "heads"}, "normalize_observations": True},
+    ),
+    "categorical, Discrete, workers": ("CartPole-v1", {"critic": {"kind": "categorical"}, "workers": 2}),
+    "adaptive KL, AdamW": ("CartPole-v1", {"adaptive_kl": 0.01, "optimizer": "adamw", "weight_decay": 0.01}),
+}
+
+
+def resume(updates: int = 5, names: list[str] | None = None) -> dict[str, Any]:
+    """Cut after every update, continue from the file, and compare with the uninterrupted run by sha256."""
+    equal, cuts, problems = 0, 0, []
+    chosen = {name: CONFIGURATIONS[name] for name in names or CONFIGURATIONS}
+    for name, (env, settings) in chosen.items():
+        rows = 4 * 32
+        with tempfile.TemporaryDirectory() as folder:
+            whole = fingerprint(continued(env, settings, Path(folder), [updates * rows], rows), Path(folder, "run"))
+        for cut in range(1, updates):
+            cuts += 1
+            with tempfile.TemporaryDirectory() as folder:
+                agent = continued(env, settings, Path(folder), [cut * rows, updates * rows], rows)
+                if fingerprint(agent, Path(folder, "run")) == whole:
+                    equal += 1
+                else:
+                    problems.append(f"{name}: cut after update {cut}")
+    return {"configurations": len(chosen), "cuts": cuts, "equal": equal, "problems": problems}
+
+
+def continued(env: str, settings: dict[str, Any], folder: Path, goals: list[int], rows: int) -> PPO:
+    """Train to each goal in turn, by a new agent from the file each time; schedules span the last goal."""
+    from surefoot.config import from_flat
+    from surefoot.train.checkpoint import from_snapshot
+    from surefoot.train.run import Run, latest_checkpoint
+
+    config = from_flat(
+        env=env, n_envs=4, n_steps=32, batch_size=32, n_epochs=2, total_timesteps=goals[-1], compile=False, **settings
+    ).model_copy()
+    config = config.model_copy(update={"run": config.run.model_copy(update={"sinks": ()})})
+    path = folder / "run"
+    agent = PPO(env, config=config)
+    run = Run.create(path, config)
+    stop_at = [goals[0]]
+
+    def stop(agent: PPO, record: Any) -> bool:
+        return agent.num_timesteps < stop_at[0]
+
+    agent.train_to(goals[-1], stop, False, run)
+    run.close()
+    for goal in goals[1:]:
+        agent.close()
+        state, saved, _ = from_snapshot(*latest_checkpoint(path)[:2])
+        agent = PPO.restore(state, saved)
+        stop_at[0] = goal
+        run = Run.reopen(path, config, agent.num_timesteps)
+        agent.train_to(goals[-1], stop, False, run)
+        run.close()
+    agent.close()
+    return agent
+
+
+def fingerprint(agent: PPO, run: Path) -> str:
+    """sha256 over parameters, optimiser and the stream of metrics, times left out."""
+    digest = hashlib.sha256()
+    state = agent.learner.state()
+    for name in sorted(state.tensors):
+        digest.update(name.encode() + state.tensors[name].numpy().tobytes())
+    for line in read_metrics(run):
+        kept = {key: value for key, value in line.items() if not key.startswith("time/")}
+        digest.update(json.dumps(kept, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def soak(minutes: float = 20.0) -> dict[str, Any]:
+    """Train for a long time: resident memory and open files after warm-up against the end; time spent saving."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SurefootWarning)
+        agent = PPO("CartPole-v1", compile=False, seed=0)
+        samples: list[tuple[float, float, int]] = []
+        began = time.monotonic()
+        saving = [0.0]
+
+        def watch(agent: PPO, record: Any) -> bool:
+            elapsed = time.monotonic() - began
+            if not samples or elapsed - samples[-1][0] > minutes * 60 / 100:
+                samples.append((elapsed, resident_megabytes(), open_files()))
+            return elapsed < minutes * 60
+
+        from surefoot.train import run as run_module
+
+        save = run_module.Run.save
+
+        def timed(self: Any, captured: Any) -> Path:
+            start = time.perf_counter()
+            try:
+                return save(self, captured)
+            finally:
+                saving[0] += time.perf_counter() - start
+
+        run_module.Run.save = timed  # type: ignore[method-assign]
+        try:
+            agent.learn(10**9, callback=watch, run_dir=Path(folder, "run"))
+        finally:
+            run_module.Run.save = save  # type: ignore[method-assign]
+        elapsed = time.monotonic() - began
+        warm = samples[len(samples) // 4 :]
+        return {
+            "minutes": elapsed / 60,
+            "env_steps": agent.num_timesteps,
+            "megabytes_after_warm_up": warm[0][1],
+            "megabytes_at_end": warm[-1][1],
+            "open_files_after_warm_up": warm[0][2],
+            "open_files_at_end": warm[-1][2],
+            "saving_share": saving[0] / elapsed,
+            "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+
+
+def resident_megabytes() -> float:
+    """Of this process."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def open_files() -> int:
+    """Of this process."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait for a condition, but not for ever."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise SurefootError("the condition never came true")
+        time.sleep(0.02)

@@ -1,0 +1,171 @@
+"""NaN and Inf are found in the step where they appear, and named (R04, O09)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import Env, spaces
+
+from algo.building import learner_on, make_learner
+from rollout.worlds import SOURCES, Scripted, open_envs
+from surefoot.algo.learner import Learner
+from surefoot.envs import Broken
+from surefoot.errors import EnvError, NonFiniteError
+from surefoot.rollout.guard import Guard, read_costs
+
+every_source = pytest.mark.parametrize("source", SOURCES)
+BIG = float(np.finfo(np.float32).max)
+
+
+def array(rows: Any, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray[Any, Any]:
+    return np.array(rows, dtype)
+
+
+@pytest.mark.parametrize(("bad", "written"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")])
+def test_the_first_bad_number_is_named_by_field_index_env_and_step(bad: float, written: str) -> None:
+    rows = np.zeros((3, 2, 2), np.float32)
+    rows[1, 0, 1] = bad
+    rows[2] = np.nan
+    with pytest.raises(NonFiniteError, match=rf"speed\[0, 1\] is {written} in env 1 at step 7"):
+        Guard().check(rows, "speed", 7)
+
+
+def test_an_entry_per_env_needs_no_index() -> None:
+    with pytest.raises(NonFiniteError, match="reward is nan in env 1 at step 0"):
+        Guard().check(array([0.0, np.nan], np.float64), "reward", 0)
+
+
+def test_infinities_that_cancel_are_found() -> None:
+    with pytest.raises(NonFiniteError, match="reward is inf in env 0 at step 3"):
+        Guard().check(array([np.inf, -np.inf]), "reward", 3)
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        array([[BIG, BIG], [BIG, BIG]]),
+        array([[-BIG, -BIG], [BIG, BIG]]),
+        array([1e308, 1e308], np.float64),
+        np.array([[2**31, 2**62]]),
+        np.array([[255, 0]], np.uint8),
+        np.zeros((0, 3), np.float32),
+    ],
+    ids=["overflow", "overflow and back", "float64", "integers", "bytes", "empty"],
+)
+def test_finite_numbers_pass_however_large_their_sum(healthy: np.ndarray[Any, Any]) -> None:
+    Guard().check(healthy, "speed", 0)
+
+
+def test_the_leaf_of_an_observation_is_named() -> None:
+    leaves = {"obs": array([[0.0]]), "deep/place": array([[0.0, np.inf]])}
+    with pytest.raises(NonFiniteError, match=r"observation 'deep/place'\[1\] is inf in env 0 at step 2"):
+        Guard().observations(leaves, 2)
+
+
+def test_costs_are_read_as_numbers_and_absent_ones_are_zero() -> None:
+    assert read_costs([{"cost": np.float32(0.5)}, {}, {"cost": True}], "cost", 0) == [0.5, 0.0, 1.0]
+    assert read_costs([{}, {"price": 1.0}], "cost", 0) is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_cost_that_is_not_finite_is_named_by_key_env_and_step(bad: float) -> None:
+    with pytest.raises(NonFiniteError, match=r"info\['cost'\] of env 1 at step 9 is -?(nan|inf)"):
+        read_costs([{"cost": 0.0}, {"cost": bad}], "cost", 9)
+
+
+@pytest.mark.parametrize("bad", ["much", None, [1.0, 2.0]])
+def test_a_cost_that_is_no_number_is_an_error_of_the_env(bad: Any) -> None:
+    with pytest.raises(EnvError, match=r"info\['cost'\] of env 0 at step 4 .*not a number"):
+        read_costs([{"cost": bad}], "cost", 4)
+
+
+class BrokenLate(Scripted):
+    """Env 2 gives something bad in its seventh step; the others are healthy."""
+
+    def __init__(self, number: int, fault: str, bad: float) -> None:
+        super().__init__(number, cost=0.5)
+        self._fault, self._bad, self._made = fault if number == 2 else "", bad, 0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        self._made += 1
+        if self._made == 7:
+            if self._fault == "observation":
+                observation[1] = self._bad
+            if self._fault == "reward":
+                reward = self._bad
+            if self._fault == "cost":
+                info = info | {"cost": self._bad}
+        return observation, reward, terminated, truncated, info
+
+
+@every_source
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("observation", r"observation\[1\] is (nan|inf) in env 2"),
+        ("reward", r"reward is (nan|inf) in env 2"),
+        ("cost", r"info\['cost'\] of env 2"),
+    ],
+)
+def test_training_stops_at_what_an_env_gives(source: str, fault: str, said: str, bad: float) -> None:
+    factories = [partial(BrokenLate, n, fault, bad) for n in range(3)]
+    learner = learner_on(open_envs(source, factories), n_steps=16, batch_size=16)
+    with pytest.raises(NonFiniteError, match=said) as caught:
+        learner.collect()
+    # Counted from 0. One episode ended before, after which NEXT_STEP has spent a row on the reset.
+    assert f"at step {7 if source == 'next-step' else 6}" in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", ["nan_observation", "inf_observation"])
+def test_a_bad_first_observation_is_named(fault: str) -> None:
+    learner = make_learner(lambda: Broken(fault, at_step=0))  # type: ignore[arg-type] # parametrised
+    with pytest.raises((NonFiniteError, EnvError), match=r"observation\[1\].*(nan|inf)"):
+        learner.collect()
+
+
+def spoil(learner: Learner, name: str) -> None:
+    """Make one parameter of the action head NaN."""
+    learner.flat.named()[f"head.{name}"].fill_(torch.nan)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "surefoot/IdentityBinary-v0"])
+def test_a_policy_that_is_not_finite_stops_before_the_env_is_stepped(env: str) -> None:
+    learner = make_learner(env)
+    learner.collect()
+    spoil(learner, "linear.bias")
+    with pytest.raises(NonFiniteError, match=r"action is nan in env 0 at step 16"):
+        learner.collect()
+    assert learner.collector.vector_steps == 16
+
+
+class Overflowing(Env[Any, Any]):
+    """Env that gives numbers which float64 holds and float32 does not."""
+
+    def __init__(self, fault: str) -> None:
+        self._fault, self._steps = fault, 0
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        return np.zeros(2), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        bad = self._steps == 5
+        observation = np.array([0.0, 1e300 if bad and self._fault == "observation" else 0.0])
+        return observation, 1e300 if bad and self._fault == "reward" else 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("source", ["group", "next-step"])
+@pytest.mark.parametrize("fault", ["observation", "reward"])
+def test_a_number_that_float32_cannot_hold_is_named_where_it_appeared(source: str, fault: str) -> None:
+    learner = learner_on(open_envs(source, [partial(Overflowing, fault)]), n_steps=16, batch_size=16)
+    with pytest.raises(NonFiniteError, match=rf"{fault}.* in env 0 at step 4"):
+        learner.learn(learner.collect(), 1)

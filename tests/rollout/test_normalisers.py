@@ -1,0 +1,281 @@
+"""Observations and rewards in units that networks like, without lying to the update (A07, M06)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import Env, spaces
+
+from algo.building import iterate, learner_on, make_learner, values_of
+from rollout.worlds import SOURCES, Ending, Scripted, open_envs
+from surefoot.algo.estimate import estimate
+from surefoot.errors import ConfigError
+from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
+from surefoot.spaces import Layout
+
+Array = np.ndarray[Any, Any]
+LINE = Layout.of(spaces.Box(-np.inf, np.inf, (2,), np.float32))
+ALL = np.ones(2, np.bool_)
+
+
+def rows(*numbers: Sequence[float]) -> dict[str, Array]:
+    return {"obs": np.array(numbers, np.float32)}
+
+
+def after_a_rollout(normaliser: ObservationNormaliser, *numbers: Sequence[float]) -> ObservationNormaliser:
+    """The first rollout is over; it showed these rows."""
+    normaliser.see(rows(*numbers), np.ones(len(numbers), np.bool_))
+    normaliser.commit()
+    return normaliser
+
+
+def test_observations_are_standardised_by_what_was_acted_upon() -> None:
+    normaliser = ObservationNormaliser(LINE, 10.0)
+    normaliser.see(rows([0.0, 10.0], [4.0, 30.0], [1e6, 1e6]), np.array([True, True, False]))
+    # mean (2, 20), standard deviation (2, 10)
+    assert normaliser(rows([4.0, 20.0]))["obs"].tolist() == [[1.0, 0.0]]
+
+
+def test_normalised_observations_are_clipped() -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 3.0), [0.0, 10.0], [4.0, 30.0])
+    assert normaliser(rows([1e9, -1e9]))["obs"].tolist() == [[3.0, -3.0]]
+
+
+def test_the_observation_given_is_not_changed() -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    given = rows([4.0, 20.0])
+    normaliser(given)
+    assert given["obs"].tolist() == [[4.0, 20.0]]
+
+
+def test_statistics_are_frozen_until_the_update_is_over() -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    before = normaliser(rows([1.0, 1.0]))["obs"].copy()
+    for k in range(5):
+        normaliser.see(rows([100.0 + k, -50.0], [7.0, k]), ALL)
+        assert np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], before)
+    normaliser.commit()
+    assert not np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], before)
+
+
+def test_frozen_rollouts_count_as_much_as_the_first() -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    normaliser.see(rows([8.0, 50.0], [1e6, 1e6]), np.array([True, False]))
+    normaliser.see(rows([0.0, 0.0], [12.0, 60.0]), ALL)
+    normaliser.commit()
+    seen = np.array([[0, 10], [4, 30], [8, 50], [0, 0], [12, 60]])
+    assert normaliser.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
+    assert normaliser.moments["obs"].std.numpy() == pytest.approx(seen.std(0))
+
+
+def test_drift_is_how_far_the_means_moved_in_old_standard_deviations() -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    assert normaliser.commit() == 0.0
+    normaliser.see(rows([8.0, 20.0], [8.0, 20.0]), ALL)
+    # Means go from (2, 20) to (5, 20); the first had the standard deviation 2.
+    assert normaliser.commit() == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -1e6, 1e-12, 3.3e7])
+def test_a_feature_that_never_varies_stays_near_zero(constant: float) -> None:
+    normaliser = ObservationNormaliser(LINE, 10.0)
+    rng = np.random.default_rng(0)
+    for k in range(40):
+        normaliser.see(rows([constant, rng.normal()], [constant, rng.normal()]), ALL)
+        if k % 8 == 7:
+            normaliser.commit()
+    assert normaliser(rows([constant, 0.0]))["obs"][0, 0] == pytest.approx(0.0, abs=1e-6)
+    assert np.isfinite(normaliser(rows([constant * 1.001 + 1.0, 0.0]))["obs"]).all()
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e-4, 1.0, 1e4, 1e10])
+def test_the_unit_of_a_feature_does_not_matter(unit: float) -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 0.0], [4.0 * unit, 1.0])
+    assert normaliser(rows([4.0 * unit, 0.0]))["obs"][0, 0] == pytest.approx(1.0, rel=1e-5)
+
+
+def test_only_float_leaves_are_normalised() -> None:
+    space = spaces.Dict(
+        {
+            "image": spaces.Box(0, 255, (16, 16, 3), np.uint8),
+            "kind": spaces.Discrete(4),
+            "place": spaces.Box(-9, 9, (1,), np.float32),
+        }
+    )
+    layout = Layout.of(space)
+    normaliser = ObservationNormaliser(layout, 10.0)
+    leaves = layout.empty(2) | {"kind": np.array([1, 3]), "place": np.array([[2.0], [4.0]], np.float32)}
+    leaves["image"][:] = 200
+    normaliser.see(leaves, ALL)
+    out = normaliser(leaves)
+    assert out["place"].tolist() == [[-1.0], [1.0]]
+    assert out["kind"].tolist() == [1, 3]
+    assert out["image"].dtype == np.uint8
+    assert (out["image"] == 200).all()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_scalar_observation_can_be_normalised_and_truncated(source: str) -> None:
+    class Thermometer(Env[Any, Any]):
+        observation_space = spaces.Box(-50.0, 50.0, (), np.float32)
+        action_space = spaces.Discrete(2)
+
+        def reset(
+            self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        ) -> tuple[Any, dict[str, Any]]:
+            super().reset(seed=seed, options=options)
+            return self._read(), {}
+
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            observation = self._read()
+            return observation, 1.0, False, bool(observation > 5.0), {}
+
+        def _read(self) -> Any:
+            return np.array(self.np_random.normal(0.0, 10.0), np.float32)
+
+    learner = learner_on(open_envs(source, [Thermometer] * 2), n_steps=32, batch_size=64, normalize_observations=True)
+    iterate(learner, 2)
+    assert learner.observations is not None
+    assert float(learner.observations.moments["obs"].std) == pytest.approx(10.0, rel=0.4)
+
+
+def test_what_the_policy_saw_is_what_the_update_learns_from() -> None:
+    """Stored observations give the stored log-probabilities, also in the first rollout (M06, P10)."""
+    learner = make_learner("Pendulum-v1", n_steps=32, normalize_observations=True)
+    for _ in range(3):
+        rollout = learner.collect()
+        saw = {name: x[:-1].flatten(0, 1) for name, x in rollout.observation.items()}
+        with torch.no_grad():
+            bound = learner.family.bind(learner.policy.action_parameters(saw))
+        assert torch.allclose(bound.log_prob(rollout.action.flatten(0, 1)), rollout.log_prob.flatten(), atol=1e-5)
+        assert rollout.observation["obs"].abs().max() <= learner.config.ppo.observation_clip
+        learner.learn(rollout, 3)
+
+
+def test_rollouts_after_the_first_see_one_scale() -> None:
+    learner = make_learner("Pendulum-v1", n_steps=32, normalize_observations=True)
+    iterate(learner, 1)
+    assert learner.observations is not None
+    frozen = learner.observations(learner.collector.pending or {})["obs"].copy()
+    pending = {name: array.copy() for name, array in (learner.collector.pending or {}).items()}
+    rollout = learner.collect()
+    assert np.array_equal(rollout.observation["obs"][0].numpy(), frozen)
+    assert np.array_equal(learner.observations(pending)["obs"], frozen)
+    record = learner.learn(rollout, 2)
+    assert not np.array_equal(learner.observations(pending)["obs"], frozen)
+    assert record.measures["train/observation_drift"] > 0.0
+
+
+def test_statistics_of_observations_survive_saving() -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    twin = ObservationNormaliser(LINE, 10.0)
+    twin.load_state({name: x.clone() for name, x in normaliser.state().items()})
+    for each in (normaliser, twin):
+        each.see(rows([8.0, 0.0], [9.0, 5.0]), ALL)
+    assert np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
+    assert normaliser.commit() == twin.commit()
+    assert np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
+
+
+def test_normalising_observations_without_float_leaf_is_refused() -> None:
+    """An option that cannot take effect is an error (P12)."""
+    with pytest.raises(ConfigError, match="normalize_observations"):
+        make_learner("surefoot/Identity-v0", env_kwargs={"one_hot": False}, normalize_observations=True)
+
+
+def absorb(normaliser: RewardNormaliser, reward: Any, done: Any = None, valid: Any = None) -> None:
+    given = torch.as_tensor(reward, dtype=torch.float32)
+    dones = torch.zeros(given.shape, dtype=torch.bool) if done is None else torch.as_tensor(done)
+    rows_that_count = torch.ones(given.shape, dtype=torch.bool) if valid is None else torch.as_tensor(valid)
+    normaliser.absorb(given, dones, rows_that_count)
+
+
+def test_rewards_are_divided_by_the_spread_of_the_discounted_return() -> None:
+    normaliser = RewardNormaliser(1, 0.5, 10.0)
+    absorb(normaliser, [[1.0], [1.0], [4.0], [2.0]], [[False], [False], [True], [False]])
+    # Discounted returns 1, 1.5, 4.75, and after the end 2.
+    assert normaliser.scale == pytest.approx(np.std([1.0, 1.5, 4.75, 2.0]))
+    assert normaliser(torch.tensor([3.0])).item() == pytest.approx(3.0 / normaliser.scale)
+
+
+def test_the_discounted_return_runs_on_over_rollouts() -> None:
+    whole, halves = RewardNormaliser(2, 0.9, 10.0), RewardNormaliser(2, 0.9, 10.0)
+    rng = np.random.default_rng(1)
+    reward, done, valid = rng.normal(size=(20, 2)), rng.random((20, 2)) < 0.2, rng.random((20, 2)) < 0.8
+    done &= valid
+    absorb(whole, reward, done, valid)
+    for half in (slice(0, 10), slice(10, 20)):
+        absorb(halves, reward[half], done[half], valid[half])
+    assert halves.scale == pytest.approx(whole.scale, rel=1e-12)
+    assert torch.equal(halves.running, whole.running)
+
+
+def test_rewards_are_not_shifted_but_clipped() -> None:
+    normaliser = RewardNormaliser(1, 0.0, 2.0)
+    absorb(normaliser, [[9.0], [11.0]])
+    assert normaliser(torch.tensor([0.0, 1.0, 100.0, -100.0])).tolist() == [0.0, 1.0, 2.0, -2.0]
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, -1e6, 1e-6, 0.1])
+@pytest.mark.parametrize("ends", [True, False])
+def test_constant_rewards_do_not_explode(constant: float, ends: bool) -> None:
+    normaliser = RewardNormaliser(3, 0.99, 10.0)
+    for _ in range(20):
+        absorb(normaliser, np.full((50, 3), constant), np.full((50, 3), ends))
+    assert normaliser(torch.tensor([constant])).abs().item() <= 1.0 + 1e-6
+
+
+def test_statistics_of_rewards_survive_saving() -> None:
+    normaliser, twin = RewardNormaliser(2, 0.9, 10.0), RewardNormaliser(2, 0.9, 10.0)
+    rng = np.random.default_rng(1)
+    absorb(normaliser, rng.normal(size=(20, 2)))
+    twin.load_state({name: x.clone() for name, x in normaliser.state().items()})
+    more = rng.normal(size=(20, 2))
+    absorb(normaliser, more)
+    absorb(twin, more)
+    assert twin.scale == normaliser.scale
+    assert torch.equal(twin.running, normaliser.running)
+
+
+def trained(scale: float, **settings: Any) -> torch.Tensor:
+    script = (Ending(5, True, False), Ending(7, False, True), Ending(2, True, False))
+    factories = [partial(Scripted, n, script, reward_scale=scale) for n in range(4)]
+    learner = learner_on(
+        open_envs("group", factories), n_steps=16, batch_size=16, n_epochs=4, learning_rate=1e-2, **settings
+    )
+    iterate(learner, 6)
+    return values_of(learner)
+
+
+def test_rewards_in_other_units_of_a_power_of_two_train_to_the_same_bits() -> None:
+    assert torch.equal(trained(1.0, normalize_rewards=True), trained(2.0**20, normalize_rewards=True))
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e-6])
+def test_rewards_in_other_units_train_as_well(scale: float) -> None:
+    reference = trained(1.0, normalize_rewards=True)
+    assert torch.allclose(trained(scale, normalize_rewards=True), reference, atol=1e-3)
+    assert not torch.allclose(trained(scale), reference, atol=1e-1)
+
+
+def test_the_scale_of_rewards_is_one_number_per_rollout() -> None:
+    learner = learner_on(
+        open_envs("group", [partial(Scripted, n) for n in range(2)]),
+        n_steps=16,
+        batch_size=32,
+        gamma=0.0,
+        gae_lambda=0.0,
+        normalize_rewards=True,
+        normalize_advantage="none",
+    )
+    assert learner.rewards is not None
+    for _ in range(3):
+        rollout = learner.collect()
+        estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+        # With gamma 0 the return is the scaled reward itself.
+        assert torch.allclose(estimates.returns, rollout.reward / learner.rewards.scale, atol=1e-5)

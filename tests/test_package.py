@@ -1,0 +1,185 @@
+"""The package as a whole: imports point downwards, importing it is quick, the promised names are there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import surefoot
+
+ROOT = Path(surefoot.__file__).parent
+
+LEVELS: tuple[tuple[str, ...], ...] = (
+    ("types", "errors", "spaces", "heads", "masks"),
+    ("config", "math"),
+    ("nets", "dists", "optim", "envs", "market", "growth", "store"),
+    ("policy", "critics"),
+    ("rollout", "risk"),
+    ("algo",),
+    ("health", "evaluate"),
+    ("train", "online"),
+    ("population", "audit"),
+    ("cli",),
+)
+"""The map of the design, lowest level first. A room imports rooms of lower levels only."""
+BESIDE = {
+    ("policy", "critics"),
+    ("spaces", "errors"),
+    ("heads", "errors"),
+    ("masks", "errors"),
+    ("masks", "heads"),
+    ("masks", "spaces"),
+}
+"""(who, whom): imports between rooms of one level that are allowed; the modules of the lowest level lean on each other
+in this order."""
+DOORS = {"__init__", "__main__"}
+"""Modules of the package's root that open the way to all rooms."""
+
+
+def level_of(room: str) -> int:
+    return next(level for level, rooms in enumerate(LEVELS) if room in rooms)
+
+
+def rooms() -> list[str]:
+    found = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
+    return sorted(found - DOORS)
+
+
+def imported(path: Path) -> Iterator[tuple[str, int]]:
+    """Rooms that a file imports, with the line; relative imports are resolved."""
+    package = ["surefoot", *path.relative_to(ROOT).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = [*base, *(node.module or "").split(".")]
+            names = [module] if len(module) > 1 else [[*module, alias.name] for alias in node.names]
+        else:
+            continue
+        yield from ((name[1], node.lineno) for name in names if name[0] == "surefoot" and len(name) > 1)
+
+
+def edges() -> dict[tuple[str, str], str]:
+    """(importing room, imported room) and one place where it happens."""
+    found: dict[tuple[str, str], str] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if room not in DOORS:
+            for other, line in imported(path):
+                found.setdefault((room, other), f"{path.relative_to(ROOT.parent)}:{line}")
+    return found
+
+
+def allowed(room: str, other: str) -> bool:
+    return room == other or level_of(other) < level_of(room) or (room, other) in BESIDE
+
+
+def test_every_room_is_on_the_map() -> None:
+    assert [room for room in rooms() if not any(room in level for level in LEVELS)] == []
+
+
+def test_the_walk_sees_the_imports_that_are_there() -> None:
+    seen = edges()
+    assert ("train", "algo") in seen
+    assert ("config", "errors") in seen
+    assert ("cli", "train") in seen
+
+
+def test_imports_point_downwards() -> None:
+    known = {room for level in LEVELS for room in level}
+    between = {edge: where for edge, where in edges().items() if known >= set(edge)}
+    assert [
+        f"{room} -> {other} in {where}" for (room, other), where in between.items() if not allowed(room, other)
+    ] == []
+
+
+def test_no_room_imports_the_front_door() -> None:
+    """`from surefoot import PPO` inside the package would make every room depend on all of them."""
+    assert {edge for edge in edges() if edge[1] in ("PPO", "Config", "preset")} == set()
+
+
+def loaded_after(statement: str, watched: str) -> str:
+    """Which of the watched modules are loaded after a statement, in a fresh process."""
+    code = f"import sys\n{statement}\nprint(sorted(set(sys.modules) & set({watched!r}.split())))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return ended.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "statement", ["import surefoot", "import surefoot; surefoot.__version__", "import surefoot.config"]
+)
+def test_importing_the_package_imports_neither_torch_nor_gymnasium(statement: str) -> None:
+    assert loaded_after(statement, "torch gymnasium numpy tensorboard") == "[]"
+
+
+def test_the_public_names_are_there() -> None:
+    for name in surefoot.__all__:
+        assert getattr(surefoot, name) is not None
+    assert {"PPO", "Config", "preset", "math", "__version__"} <= set(surefoot.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"surefoot.*'DQN'"):
+        surefoot.DQN  # noqa: B018  # what is under test
+
+
+def test_public_names_can_be_listed() -> None:
+    assert set(surefoot.__all__) <= set(dir(surefoot))
+
+
+def test_the_package_is_typed() -> None:
+    assert (ROOT / "py.typed").is_file()
+
+
+FUNCTIONS = {
+    "returns.gae": "rewards values successor_values terminated truncated gamma gae_lambda valid",
+    "advantages.normalise": "advantages valid",
+    "surrogate.importance_ratio": "log_prob old_log_prob bound",
+    "surrogate.clipped_surrogate": "ratio advantages clip_range dual_clip",
+    "kl.k3": "log_ratio",
+    "quantile.midpoints": "n",
+    "quantile.huber_loss": "quantiles targets kappa",
+    "categorical.two_hot": "targets atoms",
+    "categorical.project": "probs moved_atoms atoms",
+    "value_clip.clip_quantiles": "quantiles old_quantiles clip_range mode",
+    "risk.cvar_from_quantiles": "q alpha",
+    "risk.cvar_from_atoms": "probs atoms alpha",
+    "risk.cvar_from_samples": "x alpha",
+    "masking.masked_log_softmax": "logits mask",
+}
+"""What the design promises to the outside: first arguments by name and order."""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_maths_has_the_promised_names(name: str) -> None:
+    module, _, function = name.partition(".")
+    found = getattr(importlib.import_module(f"surefoot.math.{module}"), function)
+    promised = FUNCTIONS[name].split()
+    assert list(inspect.signature(found).parameters)[: len(promised)] == promised
+
+
+def test_the_maths_is_reached_from_the_package() -> None:
+    assert surefoot.math.returns.gae is importlib.import_module("surefoot.math.returns").gae
+
+
+METHODS = {
+    "learn": "self total_timesteps callback progress_bar",
+    "predict": "self obs state episode_start deterministic action_masks",
+    "save": "self path",
+    "load": "path env",
+    "evaluate": "self n_episodes seed",
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_agent_has_the_promised_methods(name: str) -> None:
+    promised = METHODS[name].split()
+    assert list(inspect.signature(getattr(surefoot.PPO, name)).parameters)[: len(promised)] == promised
