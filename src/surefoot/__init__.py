@@ -10,12 +10,18 @@ if TYPE_CHECKING:
     from surefoot import math as math
     from surefoot.config import Config as Config
     from surefoot.config.presets import preset as preset
+    from surefoot.heads import HeadSpec as HeadSpec
     from surefoot.train.ppo import PPO as PPO
 
 __version__ = _version("surefoot")
-__all__ = ["PPO", "Config", "__version__", "math", "preset"]
+__all__ = ["PPO", "Config", "HeadSpec", "__version__", "math", "preset"]
 
-_HOMES = {"PPO": "surefoot.train.ppo", "Config": "surefoot.config", "preset": "surefoot.config.presets"}
+_HOMES = {
+    "PPO": "surefoot.train.ppo",
+    "Config": "surefoot.config",
+    "HeadSpec": "surefoot.heads",
+    "preset": "surefoot.config.presets",
+}
 
 
 def __getattr__(name: str) -> Any:

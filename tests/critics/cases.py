@@ -49,7 +49,7 @@ class Case:
         return build_critic(CriticConfig.model_validate(self.critic), F, Initialiser(generator(seed)))
 
     def __str__(self) -> str:
-        words = [str(value) if name != "popart" else "popart" for name, value in self.critic.items() if value]
+        words = [name if value is True else str(value) for name, value in self.critic.items() if value]
         return "-".join([*words, *(["clip"] if self.clips else [])])
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from surefoot.critics.base import Critic
 
 
-def fit(critic: Critic, sample: Tensor, steps: int = 800, rate: float = 0.05) -> Tensor:
+def fit(critic: Critic, sample: Tensor, steps: int = 600, rate: float = 0.05) -> Tensor:
     """Train on a sample [B] of one state's returns, whose feature is 1, and give the prediction [1, K] afterwards."""
     seen, valid = torch.ones(len(sample), 1), torch.ones(len(sample), 1, dtype=torch.bool)
     critic.absorb(sample[:, None], valid)

@@ -61,7 +61,7 @@ def test_the_loss_is_the_cross_entropy_in_units_of_ln_n() -> None:
 
 def test_a_fitted_law_has_mean_tail_and_coverage_of_the_truth() -> None:
     critic = build()
-    fitted = fit(critic, 3.0 + 2.0 * normal_sample(), steps=600, rate=0.1)
+    fitted = fit(critic, 3.0 + 2.0 * normal_sample(400), rate=0.1)
     assert float(critic.mean(fitted)) == pytest.approx(3.0, abs=0.01)
     for alpha, cvar in ((0.05, -2.0627), (0.1, -1.7550), (0.25, -1.2711)):
         assert float(critic.risk(fitted, alpha)) == pytest.approx(3.0 + 2.0 * cvar, abs=0.02 * 2 * 2.06)
@@ -96,19 +96,15 @@ def test_the_clipped_loss_is_that_of_a_law_within_bounds(mode: ClipMode) -> None
     critic = build(n=9, support=(0.0, 8.0), mode=mode)
     old, new = torch.full((1, 9), -40.0), torch.full((1, 9), -40.0)
     old[0, 4] = new[0, 6] = new[0, 8] = 0.0
-    bound = {
-        "mean_only": {4: 0.5, 6: 0.5},  # mean 7 -> 5
-        "mean_and_variance": {5: 1.0},  # and the old law has no spread, so that no spread is left
-        "per_quantile": {5: 1.0},  # each part to at most 4 + 1
-    }[mode]
-    wanted = torch.zeros(1, 9)
-    wanted[0, 5] = wanted[0, 6] = 0.5
-    found = critic.loss(new, old, wanted, 1.0)
-    law = torch.full((9,), 1e-6)
-    for atom, mass in bound.items():
-        law[atom] = mass
-    expected = -(wanted[0] * law.log()).sum() / math.log(9)
-    torch.testing.assert_close(found.clipped[0], expected, atol=1e-4, rtol=1e-4)
+    bound = torch.zeros(1, 9)
+    if mode == "mean_only":  # mean 7 -> 5
+        bound[0, 4] = bound[0, 6] = 0.5
+    else:  # the old law has no spread, so none is left; each part moves to at most 4 + 1
+        bound[0, 5] = 1.0
+    found = critic.loss(new, old, bound, 1.0)
+    entropy = math.log(2) if mode == "mean_only" else 0.0
+    assert float(found.clipped) == pytest.approx(entropy / math.log(9), abs=1e-5)
+    assert float(found.unclipped) > 5.0
 
 
 def test_returns_beyond_a_fixed_support_are_counted_and_the_support_stays() -> None:
@@ -163,17 +159,20 @@ def test_the_range_reaches_out_at_once_and_comes_back_slowly() -> None:
     assert float(span.high) == 2.0
 
 
-@pytest.mark.parametrize(("low", "high"), [(-6.0, 14.0), (-3.0, 9.0), (1.0, 5.0)])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 8.0), (2.0, 4.0)], ids=["wider", "narrower"])
 def test_a_smooth_law_survives_a_move_of_the_support(low: float, high: float) -> None:
-    """Mean, spread and tail of N(3, 1) to 1 % of the spread, when the support widens and when it narrows."""
+    """N(3, 0.4) on atoms from −1 to 7. Its mean stays; places in it move by a fraction of an atom's width."""
     critic = build(support=(-1.0, 7.0))
-    fitted = fit(critic, 3.0 + normal_sample(), steps=600, rate=0.1)
+    fitted = fit(critic, 3.0 + 0.4 * normal_sample(400), rate=0.1)
     critic.range = ReturnRange()
-    before = [critic.mean(fitted), critic.quantile(fitted, 0.1), critic.quantile(fitted, 0.9)]
+    returns = row(2.9, 5.0)
+    critic.absorb(returns, valid(returns))
+    before = torch.cat([critic.mean(fitted), critic.quantile(fitted, 0.1), critic.quantile(fitted, 0.9)])
     returns = row(low, high)
-    for _ in range(200):
+    for _ in range(100):
         critic.absorb(returns, valid(returns))
     assert float(critic.atoms[0]) != -1.0
     moved = critic(torch.ones(1, 1)).detach()
-    after = [critic.mean(moved), critic.quantile(moved, 0.1), critic.quantile(moved, 0.9)]
-    torch.testing.assert_close(torch.cat(after), torch.cat(before), atol=0.03, rtol=0.0)
+    after = torch.cat([critic.mean(moved), critic.quantile(moved, 0.1), critic.quantile(moved, 0.9)])
+    assert float((after - before)[0].abs()) < 0.02 * 0.4
+    assert float((after - before).abs().max()) < 0.4 * float(critic.atoms[1] - critic.atoms[0])

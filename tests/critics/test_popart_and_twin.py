@@ -28,15 +28,18 @@ def valid(x: Tensor) -> Tensor:
 
 
 def test_the_output_layer_is_rescaled_by_hand() -> None:
-    """μ = 0, σ = 1 -> μ′ = 3, σ′ = 2: w′ = w/2, b′ = (b − 3)/2."""
-    critic = PopArt(ScalarCritic(2, init()))
-    assert isinstance(critic.inner, ScalarCritic)
-    head = critic.inner.head
-    weight = head.weight.detach().clone()
+    """μ = 3, σ = 2 from {1, 5}; with {9, 13} half and half μ′ = 7, σ′² = 4 + 16: w′ = 2w/√20, b′ = (2b + 3 − 7)/√20."""
+    inner = ScalarCritic(2, init())
+    critic = PopArt(inner)
+    with torch.no_grad():
+        inner.head.bias.fill_(0.5)
+    weight = inner.head.weight.detach().clone()
     returns = torch.tensor([[1.0, 5.0]])
     critic.absorb(returns, valid(returns))
-    torch.testing.assert_close(head.weight.detach(), weight / 2.0)
-    torch.testing.assert_close(head.bias.detach(), torch.tensor([-1.5]))
+    assert torch.equal(inner.head.weight.detach(), weight)  # the first only sets the unit
+    critic.absorb(returns + 8.0, valid(returns))
+    torch.testing.assert_close(inner.head.weight.detach(), weight * 2.0 / 20.0**0.5)
+    torch.testing.assert_close(inner.head.bias.detach(), torch.tensor([-3.0 / 20.0**0.5]))
 
 
 def test_parameters_stay_where_they_are_in_memory() -> None:
@@ -122,7 +125,7 @@ def test_a_twin_is_clipped_around_its_own_old_prediction() -> None:
     twin = Twin(ScalarCritic(2, init(1)), ScalarCritic(2, init(2)), (slice(None), slice(None)))
     new = torch.tensor([[1.0, 11.0]], requires_grad=True)
     result = twin.loss(new, torch.tensor([[0.0, 10.0]]), torch.tensor([[5.0, 5.0]]), 0.5)
-    assert float(result.loss) == pytest.approx((20.25 + 36.0) / 2)
-    assert float(result.active) == 0.5
+    assert result.loss.tolist() == [(20.25 + 36.0) / 2]
+    assert result.active.tolist() == [0.5]
     (gradient,) = torch.autograd.grad(result.loss.sum(), new)
     assert gradient.tolist() == [[0.0, 6.0]]

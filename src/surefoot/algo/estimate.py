@@ -12,7 +12,7 @@ from surefoot.algo.shaping import Shaping, estimate_costs, shape
 from surefoot.config import PPOConfig
 from surefoot.critics.with_cost import WithCost
 from surefoot.errors import NonFiniteError
-from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero
+from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero, spread_is_zero_by_env
 from surefoot.math.explained import explained_variance
 from surefoot.math.returns import gae
 from surefoot.policy.memory import Recall
@@ -96,10 +96,17 @@ def estimate(
             targets,
             advantages,
             explained,
-            bool(spread_is_zero(advantages, valid, magnitude)),
+            no_spread(advantages, valid, magnitude, config),
             None if costs is None else costs.returns,
             measures,
         )
+
+
+def no_spread(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> bool:
+    """Whether normalisation finds nothing that varies: in the rollout, or in one of the envs if each has its own scale."""
+    if config.normalize_advantage == "env":
+        return bool(spread_is_zero_by_env(advantages, valid, magnitude).any())
+    return config.normalize_advantage != "none" and bool(spread_is_zero(advantages, valid, magnitude))
 
 
 def scaled(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> Tensor:

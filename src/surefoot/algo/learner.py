@@ -92,9 +92,7 @@ class Learner:
         decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
         settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
         self.optimiser = Adam(self.flat.values, settings, self.flat.mask(decays))
-        self.observations = (
-            ObservationNormaliser(layout, ppo.observation_clip) if ppo.normalize_observations else None
-        )
+        self.observations = ObservationNormaliser(layout, ppo.observation_clip) if ppo.normalize_observations else None
         self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
         self.collector = Collector(
             envs,
@@ -151,7 +149,7 @@ class Learner:
         coefficients = self.plan.at(self.updates, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)
         episodes = self.collector.episodes.summary()
-        if record.gradient_steps:  # an update in which every step was skipped does not move the schedules (O09)
+        if record.gradient_steps or record.kl_stop:  # schedules stand still only if every step was not finite (O09)
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
         measures = self.policy.critic.measures(estimates.prediction, estimates.returns, rollout.valid)
@@ -206,7 +204,9 @@ class Learner:
 
     def load_state(self, state: LearnerState) -> None:
         """Restore; a missing or misshapen tensor is an error, never ignored (Y05)."""
-        _load_parameters(self.flat, _section(state.tensors, "policy"))
+        self._require_like(state)
+        for name, parameter in self.flat.named().items():
+            parameter.copy_(state.tensors[f"policy/{name}"])
         buffers = _section(state.tensors, "buffers")
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(buffers[name])
@@ -226,16 +226,33 @@ class Learner:
         if state.values["compiled"] and decide(True, self.device, 0):
             self._compile()
         fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
-        self.collector.load(_section(state.tensors, "collector"), state.values["collector"], fresh_seed)
+        goes_on = self.collector.load(_section(state.tensors, "collector"), state.values["collector"], fresh_seed)
+        if self.rewards is not None and not goes_on:
+            self.rewards.running.zero_()
+
+    def _require_like(self, state: LearnerState) -> None:
+        """Raise unless a state has the tensors, shapes and number of envs of this learner."""
+        expected = {name: tuple(x.shape) for name, x in self.state().tensors.items()}
+        n_envs, saved_envs = self.envs.n_envs, len(state.values["collector"]["live"])
+        if saved_envs != n_envs:
+            raise ConfigError(f"the saved state is of {saved_envs} envs, this learner has {n_envs}")
+        if state.values["collector"]["envs"] is not None:
+            leaves = self.envs.layout.leaves
+            expected |= {f"collector/pending/{leaf.name}": (n_envs, *leaf.shape) for leaf in leaves}
+        found = {name: tuple(x.shape) for name, x in state.tensors.items() if name in expected or "pending" not in name}
+        odd = sorted(expected.keys() ^ found.keys())
+        if odd:
+            raise ConfigError(f"the saved state has other tensors than this configuration: {', '.join(odd[:4])}")
+        for name, shape in expected.items():
+            if found[name] != shape:
+                raise ConfigError(f"the saved {name} has shape {found[name]}, not {shape}")
 
 
 def _never() -> bool:
     return False
 
 
-def action_family(
-    space: spaces.Space[Any], config: Config, heads: tuple[HeadSpec, ...] | None = None
-) -> Family:
+def action_family(space: spaces.Space[Any], config: Config, heads: tuple[HeadSpec, ...] | None = None) -> Family:
     """The action distribution of the configuration for a space; settings that it leaves without effect are refused."""
     policy, ppo = config.policy, config.ppo
     family = family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std, heads)
@@ -261,18 +278,6 @@ def observed_masks(envs: Envs, config: Config) -> ObservedMasks | None:
             f"part of the action is a choice among n{nearest(key, names)}"
         )
     return found
-
-
-def _load_parameters(flat: FlatParameters, saved: Mapping[str, Tensor]) -> None:
-    expected = flat.named()
-    if expected.keys() != saved.keys():
-        odd = sorted(expected.keys() ^ saved.keys())
-        raise ConfigError(f"the saved policy has other parameters than this configuration: {', '.join(odd[:4])}")
-    for name, parameter in expected.items():
-        if saved[name].shape != parameter.shape:
-            raise ConfigError(f"the saved {name} has shape {tuple(saved[name].shape)}, not {tuple(parameter.shape)}")
-    for name, parameter in expected.items():
-        parameter.copy_(saved[name])
 
 
 def _section(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

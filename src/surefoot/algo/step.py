@@ -31,6 +31,7 @@ APPLIED, NON_FINITE, KL_EXCEEDED, IDLE = range(4)
 KL_SLACK = 1.5
 """An update stops once KL exceeds this multiple of target_kl."""
 
+_LOSS = STATISTICS.index("loss")
 _KL, _WEIGHT = STATISTICS.index("kl"), STATISTICS.index("weight")
 _NAN, _INF = STATISTICS.index("nan"), STATISTICS.index("inf")
 
@@ -78,7 +79,7 @@ class Step(ABC):
         norm = squared_norms.sum().sqrt()
         if self._head_norms is not None:
             squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
-        finite = torch.isfinite(norm) & (statistics[_NAN] + statistics[_INF] == 0)
+        finite = torch.isfinite(norm) & torch.isfinite(statistics[_LOSS]) & (statistics[_NAN] + statistics[_INF] == 0)
         within = torch.ones_like(finite)
         if self.config.target_kl is not None:
             within = statistics[_KL] <= KL_SLACK * self.config.target_kl * statistics[_WEIGHT]
@@ -113,7 +114,7 @@ class EagerStep(Step):
             squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
         numbers = statistics.tolist()
         limit = self.config.target_kl
-        if not math.isfinite(norm) or numbers[_NAN] + numbers[_INF] > 0:
+        if not math.isfinite(norm) or not math.isfinite(numbers[_LOSS]) or numbers[_NAN] + numbers[_INF] > 0:
             return StepResult(statistics, squared_norms, NON_FINITE)
         if limit is not None and not numbers[_KL] <= KL_SLACK * limit * numbers[_WEIGHT]:
             return StepResult(statistics, squared_norms, KL_EXCEEDED)

@@ -74,9 +74,10 @@ class Critic(nn.Module, ABC):
         return returns
 
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
-        """Take in the statistics of a rollout's returns [T, N], raw, without changing what was learned (A09).
+        """Take in the statistics of a rollout's returns [T, N], raw.
 
-        Called once after each update, and before the first.
+        Called once before the first update, when this may place the predictions of a critic that has learned nothing
+        yet; then once after each update, when it must not change what the critic has learned to answer (A09).
         """
 
     def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:

@@ -26,8 +26,8 @@ CHUNK = 1024
 class CategoricalCritic(Critic):
     """Logits over evenly spaced atoms, by cross-entropy / ln N (C03, C07); a uniform prediction has loss 1.
 
-    ``support`` is the lowest and highest atom; None lets it follow the returns. Then it moves when returns leave it or
-    have become much narrower, and the predicted laws are carried over.
+    ``support`` is the lowest and highest atom; None lets it follow the returns. Then the first returns place it, and it
+    moves when later ones leave it or have become much narrower, with the predicted laws carried over.
 
     With ``backup`` the target is the successor's law on r + γ·z, projected onto the atoms, instead of the λ-return on
     the two atoms around it; `QuantileCritic` says what for.
@@ -90,10 +90,12 @@ class CategoricalCritic(Critic):
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
         if self.range is None:
             return
+        has_learned = bool(self.range.rollouts)
         self.range.absorb(returns, valid)
         atoms = self.range.support(self.atoms)
         if atoms is not self.atoms:
-            carry_over(self.head, self.atoms, atoms)
+            if has_learned:
+                carry_over(self.head, self.atoms, atoms)
             self.atoms.copy_(atoms)
 
     @torch.no_grad()

@@ -13,7 +13,9 @@ class PopArt(Critic):
 
         w′ = w·σ/σ′,   b′ = (σ·b + μ − μ′)/σ′      for every row of the output layer
 
-    The loss and the clip range are in units of σ. Source: van Hasselt et al. 2016, https://arxiv.org/abs/1602.07714.
+    The first returns only set the unit: a network that has learned nothing has nothing to keep, and learns best from
+    predictions of size 1. The loss and the clip range are in units of σ. Source: van Hasselt et al. 2016,
+    https://arxiv.org/abs/1602.07714.
     """
 
     def __init__(self, inner: Critic) -> None:
@@ -45,9 +47,10 @@ class PopArt(Critic):
         return self.inner.targets(self.scale.to_unit(returns), unit_rewards, discounts, successors)
 
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
-        mean, std = self.scale.mean.clone(), self.scale.std.clone()
+        has_learned, mean, std = bool(self.scale.rollouts), self.scale.mean.clone(), self.scale.std.clone()
         self.scale.absorb(returns, valid)
-        self.inner.rescale(std / self.scale.std, (mean - self.scale.mean) / self.scale.std)
+        if has_learned:
+            self.inner.rescale(std / self.scale.std, (mean - self.scale.mean) / self.scale.std)
         self.inner.absorb(self.scale.to_unit(returns), valid)
 
     def rescale(self, factor: Tensor, offset: Tensor) -> None:

@@ -36,7 +36,7 @@ class Segments(NamedTuple):
         is_real = column < counts[:, None]
         padded = first[:, None] + torch.where(is_real, column, 0)
         owner = torch.repeat_interleave(torch.arange(len(sizes)), counts)
-        members = torch.nn.functional.one_hot(owner, len(sizes)).to(torch.float32)
+        members = (owner[:, None] == torch.arange(len(sizes))).to(torch.float32)
         return cls(owner, first, padded, is_real, members)
 
     def to(self, device: torch.device) -> Segments:

@@ -93,4 +93,6 @@ class Adam:
     def load(self, saved: Mapping[str, Tensor]) -> None:
         """Restore moments and step count."""
         for name, tensor in self.state._asdict().items():
+            if saved[name].shape != tensor.shape:
+                raise ValueError(f"the saved {name} has shape {tuple(saved[name].shape)}, not {tuple(tensor.shape)}")
             tensor.copy_(saved[name])

@@ -111,7 +111,12 @@ class Policy(nn.Module):
 
 
 def build_policy(layout: Layout, family: Family, config: Config, generator: torch.Generator) -> Policy:
-    """A freshly initialised policy; equal generators give equal weights."""
+    """A freshly initialised policy; equal generators give equal weights, and the global random stream is left alone."""
+    with torch.random.fork_rng(devices=[]):
+        return _build(layout, family, config, generator)
+
+
+def _build(layout: Layout, family: Family, config: Config, generator: torch.Generator) -> Policy:
     init = Initialiser(generator, config.policy.ortho_init)
     encoder = Encoder(layout, config.policy, init)
     memory = build_memory(config.memory, encoder.n_outputs, init)

@@ -108,7 +108,7 @@ class RewardNormaliser:
         for t in range(reward.shape[0]):
             running = torch.where(rows[t], running * self._gamma + rewards[t], running)
             discounted[t] = running
-            running = torch.where(dones[t], torch.zeros_like(running), running)
+            running = torch.where(dones[t] | ~rows[t], torch.zeros_like(running), running)
         self.running = running
         self.moments = merge(self.moments, Moments.from_batch(discounted[rows]))
 

@@ -1,0 +1,103 @@
+"""The section ``critic``: every field changes what is learned, and contradictions are refused by name (P12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from algo.building import iterate, make_learner, values_of
+from critics.cases import Case
+
+from surefoot.config import from_flat
+from surefoot.errors import ConfigError
+
+SCALAR: dict[str, Any] = {"critic": {}}
+QUANTILE: dict[str, Any] = {"critic": {"kind": "quantile"}}
+CATEGORICAL: dict[str, Any] = {"critic": {"kind": "categorical"}}
+
+
+def with_critic(base: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return base | {"critic": base["critic"] | more}
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        (with_critic(SCALAR, n_quantiles=16), ["critic.n_quantiles", '"quantile"']),
+        (with_critic(CATEGORICAL, kappa=0.5), ["critic.kappa", '"quantile"']),
+        (with_critic(QUANTILE, n_atoms=21), ["critic.n_atoms", '"categorical"']),
+        (with_critic(QUANTILE, v_min=0.0, v_max=1.0), ["critic.v_min", "critic.v_max", '"categorical"']),
+        (with_critic(CATEGORICAL, v_min=0.0), ["critic.v_min", "critic.v_max"]),
+        (with_critic(CATEGORICAL, v_min=1.0, v_max=1.0), ["critic.v_min = 1", "critic.v_max = 1"]),
+        (with_critic(CATEGORICAL, v_min=0.0, v_max=1.0, popart=True), ["critic.popart", "critic.v_min"]),
+        (with_critic(CATEGORICAL, popart=True), ["critic.popart", "ppo.clip_range_vf"]),
+        (with_critic(SCALAR, targets="backup"), ["critic.targets", "critic.kind"]),
+        (with_critic(SCALAR, clip_mode="mean_only") | {"clip_range_vf": 0.2}, ["critic.clip_mode", "critic.kind"]),
+        (with_critic(QUANTILE, clip_mode="mean_only"), ["critic.clip_mode", "ppo.clip_range_vf"]),
+        (QUANTILE | {"clip_range_vf": 0.2}, ["ppo.clip_range_vf", "critic.clip_mode"]),
+        (with_critic(SCALAR, twin="trunks") | {"policy": {"shared": True}}, ["critic.twin", "policy.shared"]),
+        (with_critic(SCALAR, twin="trunks") | {"memory": {"kind": "lstm"}}, ["critic.twin", "memory.kind"]),
+        (with_critic(QUANTILE, n_quantiles=1), ["critic.n_quantiles"]),
+        (with_critic(QUANTILE, kappa=-0.1), ["critic.kappa"]),
+        (with_critic(SCALAR, kind="quantiles"), ["critic.kind", "'quantile'"]),
+        (with_critic(SCALAR, twin="head"), ["critic.twin", "'heads'"]),
+    ],
+)
+def test_contradictions_are_refused_by_name(settings: dict[str, Any], names: list[str]) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        from_flat(**settings)
+    for name in names:
+        assert name in str(refusal.value)
+
+
+CLIPPED = {"clip_range_vf": 0.01}
+PAIRS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (QUANTILE, CATEGORICAL),
+    (QUANTILE, with_critic(QUANTILE, n_quantiles=8)),
+    (QUANTILE, with_critic(QUANTILE, kappa=0.5)),
+    (QUANTILE, with_critic(QUANTILE, targets="backup")),
+    (QUANTILE, with_critic(QUANTILE, popart=True)),
+    (QUANTILE, with_critic(QUANTILE, twin="heads")),
+    (with_critic(SCALAR, twin="heads"), with_critic(SCALAR, twin="trunks")),
+    (CATEGORICAL, with_critic(CATEGORICAL, n_atoms=21)),
+    (CATEGORICAL, with_critic(CATEGORICAL, v_min=0.0, v_max=50.0)),
+    (
+        with_critic(CATEGORICAL, v_min=0.0, v_max=50.0),
+        with_critic(CATEGORICAL, v_min=-20.0, v_max=50.0),
+    ),
+    (CATEGORICAL, with_critic(CATEGORICAL, targets="backup")),
+    (
+        with_critic(CATEGORICAL, clip_mode="mean_only") | CLIPPED,
+        with_critic(CATEGORICAL, clip_mode="mean_only", popart=True) | CLIPPED,
+    ),
+    *(
+        (base, with_critic(base, clip_mode=mode) | CLIPPED)
+        for base in (QUANTILE, CATEGORICAL)
+        for mode in ("mean_only", "mean_and_variance", "per_quantile")
+    ),
+    *(
+        (with_critic(base, clip_mode="mean_only") | CLIPPED, with_critic(base, clip_mode=mode) | CLIPPED)
+        for base in (QUANTILE, CATEGORICAL)
+        for mode in ("mean_and_variance", "per_quantile")
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=[f"{Case(b['critic'], 'clip_range_vf' in b)}" for _, b in PAIRS])
+def test_each_setting_changes_what_is_learned(one: dict[str, Any], other: dict[str, Any]) -> None:
+    learned = []
+    for settings in (one, other):
+        learner = make_learner(**settings)
+        iterate(learner, 2)
+        learned.append(values_of(learner))
+    assert learned[0].shape != learned[1].shape or not torch.equal(learned[0], learned[1])
+
+
+def test_the_default_targets_are_the_returns() -> None:
+    learned = []
+    for targets in ("auto", "lambda"):
+        learner = make_learner(critic={"kind": "quantile", "targets": targets})
+        iterate(learner, 2)
+        learned.append(values_of(learner))
+    assert torch.equal(*learned)
