@@ -30,8 +30,8 @@ class HeadSpec:
     """One head: its name, how many choices it has or what they are called, and when it matters.
 
     ``relevant_when`` maps names of other heads to the choices (names or indices) of theirs for which this head
-    matters; all of them must hold, and a head that depends on an irrelevant one is irrelevant too. ``n`` may be left out
-    where the action space tells, and must be for a part that is no choice among n (Box, MultiBinary).
+    matters; all of them must hold, and a head that depends on an irrelevant one is irrelevant too. ``n`` may be left
+    out where the action space tells, and must be for a part that is no choice among n (Box, MultiBinary).
     """
 
     name: str
@@ -113,8 +113,8 @@ def parts_of(space: spaces.Space[Any], path: Path = ()) -> Iterator[tuple[Path, 
     else:
         where = f" at {'/'.join(map(str, path))!r}" if path else ""
         raise UnsupportedSpaceError(
-            f"No action distribution for {space}{where}. Supported: Discrete, MultiDiscrete, MultiBinary, floating-point "
-            "Box, and Dict or Tuple of these"
+            f"No action distribution for {space}{where}. Supported: Discrete, MultiDiscrete, MultiBinary, "
+            "floating-point Box, and Dict or Tuple of these"
         )
 
 
@@ -172,7 +172,10 @@ def _match(
         places = [*(by_name[spec.name] for spec in declared), *rest]
     else:
         if len(declared) != len(places):
-            raise ConfigError(f"action_heads has {len(declared)} heads, the action space {space} has {len(places)} parts")
+            raise ConfigError(
+                f"action_heads has {len(declared)} heads, the action space {space} has {len(places)} parts; a wrapper "
+                "that changes the action space should set action_heads to match, or to None"
+            )
         specs = list(declared)
     return [_sized(spec, place, space) for spec, place in zip(specs, places, strict=True)], places
 
@@ -255,12 +258,12 @@ def _require_distinct(names: Sequence[str]) -> None:
 
 
 def _choices(name: str, n: Any) -> int | tuple[str, ...]:
-    if isinstance(n, Integral) and not isinstance(n, bool):
+    if isinstance(n, bool | str) or not isinstance(n, Integral | Sequence):
+        raise ConfigError(f"the head {name!r}: n must be a number of choices or a sequence of their names, got {n!r}")
+    if isinstance(n, Integral):
         if n < 1:
             raise ConfigError(f"the head {name!r} must have at least 1 choice, got {n}")
         return int(n)
-    if isinstance(n, str) or not isinstance(n, Sequence):
-        raise ConfigError(f"the head {name!r}: n must be a number of choices or a sequence of their names, got {n!r}")
     names = tuple(n)
     if not names or not all(isinstance(choice, str) and choice for choice in names) or len(set(names)) < len(names):
         raise ConfigError(f"the head {name!r} must have distinct names of choices, got {list(names)}")
@@ -275,7 +278,7 @@ def _conditions(name: str, relevant_when: Any) -> dict[str, tuple[int | str, ...
     found = {}
     for other, values in relevant_when.items():
         listed = _listed(values)
-        if not listed or not all(isinstance(v, Integral | str) and not isinstance(v, bool) for v in listed):
+        if not listed or not all(isinstance(v, Integral | str) for v in listed):
             raise ConfigError(
                 f"relevant_when[{other!r}] of the head {name!r} must hold names or indices of choices, got {values!r}"
             )

@@ -59,7 +59,7 @@ class MaskForm:
         """The flat column behind each wide one, [wide_width]."""
         ends = np.cumsum(self.sizes)
         columns = [np.arange(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
-        return np.concatenate([np.tile(c, n) for c, n in zip(columns, self.contexts, strict=True)] or [np.zeros(0, int)])
+        return np.concatenate([np.tile(c, n) for c, n in zip(columns, self.contexts, strict=True)])
 
     def read(self, given: Any, n_rows: int, whose: str) -> Array:
         """Masks of ``n_rows`` envs, an array or a dict by head with rows first, as flags [n_rows, width].
@@ -79,7 +79,7 @@ class MaskForm:
         return rows
 
     def legal(self, row: Array, h: int, context: int = 0) -> Array:
-        """The flags of head ``h`` in one mask, flat or wide, once the head on which it depends made choice ``context``."""
+        """The flags of head ``h`` in one mask, flat or wide, if the head on which it depends chose ``context``."""
         size = self.sizes[h]
         if len(row) == self.flat_width:
             first = sum(self.sizes[:h])

@@ -8,11 +8,12 @@ from torch import Tensor
 from surefoot.critics.base import Critic
 
 
-def fit(critic: Critic, sample: Tensor, steps: int = 600, rate: float = 0.05) -> Tensor:
+def fit(critic: Critic, sample: Tensor, steps: int = 400, rate: float = 0.05) -> Tensor:
     """Train on a sample [B] of one state's returns, whose feature is 1, and give the prediction [1, K] afterwards."""
     seen, valid = torch.ones(len(sample), 1), torch.ones(len(sample), 1, dtype=torch.bool)
     critic.absorb(sample[:, None], valid)
-    optimiser = torch.optim.Adam(critic.parameters(), rate)
+    # A short memory of the gradient's size: it falls by orders of magnitude on the way.
+    optimiser = torch.optim.Adam(critic.parameters(), rate, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     zero = torch.zeros(len(sample), 1)
     wanted = critic.targets(sample[:, None], zero, zero, critic(seen).detach()[:, None])[:, 0]

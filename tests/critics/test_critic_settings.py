@@ -51,7 +51,7 @@ def test_contradictions_are_refused_by_name(settings: dict[str, Any], names: lis
         assert name in str(refusal.value)
 
 
-CLIPPED = {"clip_range_vf": 0.01}
+CLIPPED = {"clip_range_vf": 0.01, "learning_rate": 0.05}
 PAIRS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (QUANTILE, CATEGORICAL),
     (QUANTILE, with_critic(QUANTILE, n_quantiles=8)),

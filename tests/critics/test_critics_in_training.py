@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from algo.building import batch_of, by_part, gradient_of, iterate, make_learner,
 from critics.cases import CASES, Case, everything, features, grid, targets_of
 
 from surefoot import PPO
-from surefoot.algo.learner import Learner
+from surefoot.algo.compiling import has_compiler
 from surefoot.algo.record import UpdateRecord
 
 VALUE_ONLY = {"vf_coef": 1.0, "ent_coef": 0.0}
@@ -114,7 +112,7 @@ def test_unequal_and_vanishing_twins_raise_a_warning() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.skipif(sys.platform != "linux", reason="needs the C++ compiler that the image has")
+@pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 @pytest.mark.parametrize(
     "critic",
     [
@@ -138,17 +136,13 @@ def test_machine_code_gives_the_same_loss_and_gradient(critic: dict[str, Any]) -
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-4)
 
 
-def learner_of(agent: PPO) -> Learner:
-    return agent.learner
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "critic",
     [{}, {"kind": "quantile"}, {"kind": "categorical"}, {"kind": "quantile", "twin": "heads", "popart": True}],
     ids=["scalar", "quantile", "categorical", "quantile-twin-popart"],
 )
-def test_each_kind_learns_to_balance_a_pole(critic: dict[str, Any], tmp_path: Path) -> None:
+def test_each_kind_learns_to_balance_a_pole(critic: dict[str, Any]) -> None:
     """A random policy lasts 22 steps."""
     agent = PPO(
         "CartPole-v1", seed=0, n_envs=8, n_steps=64, batch_size=128, learning_rate=2e-3, compile=False, critic=critic

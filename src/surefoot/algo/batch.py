@@ -48,7 +48,7 @@ class Batch(NamedTuple):
         """Views of ``size`` rows each, one after the other; one call per field, however many there are."""
         n = self.weight.shape[0] // size
         leaves = {name: torch.split(x, size) for name, x in self.observation.items()}
-        fields: Any = [(None,) * n if x is None else torch.split(x, size) for x in self[1:-1]]  # type: ignore[arg-type]
+        fields: Any = [(None,) * n if x is None else torch.split(x, size) for x in self[1:-1]]
         for i in range(n):
             yield Batch({name: pieces[i] for name, pieces in leaves.items()}, *(pieces[i] for pieces in fields))
 
@@ -63,7 +63,7 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Bat
         observation={name: rows(x[:-1]) for name, x in rollout.observation.items()},
         action=rows(rollout.action),
         mask=None if rollout.mask is None else rows(rollout.mask),
-        log_prob=rows(rollout.log_prob),
+        log_prob=rows(torch.where(rollout.valid, rollout.log_prob, 0.0)),
         parameters=rows(rollout.parameters),
         advantages=rows(estimates.advantages),
         returns=rows(estimates.returns),
@@ -71,7 +71,9 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Bat
         prediction=rows(estimates.prediction),
         weight=rows(rollout.valid.to(torch.float32)),
         row=torch.arange(rollout.n_steps * rollout.n_envs, device=device),
-        head_log_prob=None if rollout.head_log_prob is None else rows(rollout.head_log_prob),
+        head_log_prob=None
+        if rollout.head_log_prob is None
+        else rows(torch.where(rollout.valid.unsqueeze(-1), rollout.head_log_prob, 0.0)),
     )
 
 

@@ -103,7 +103,7 @@ def estimate(
 
 
 def no_spread(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> bool:
-    """Whether normalisation finds nothing that varies: in the rollout, or in one of the envs if each has its own scale."""
+    """Whether normalisation finds nothing that varies: in the rollout, or in one of the envs if each has its scale."""
     if config.normalize_advantage == "env":
         return bool(spread_is_zero_by_env(advantages, valid, magnitude).any())
     return config.normalize_advantage != "none" and bool(spread_is_zero(advantages, valid, magnitude))

@@ -210,6 +210,8 @@ class Tally:
         head_sums = table[:, n:].sum(0).reshape(len(HEAD_SUMS), n_heads)
         totals = np.sqrt((norms**2).sum(1))
         advantages = estimates.raw_advantages[valid].double()
+        if not advantages.numel():
+            advantages = torch.full((1,), torch.nan, dtype=torch.float64)
         variance = mean["log_ratio_squared"] - mean["log_ratio"] ** 2
         return UpdateRecord(
             update=update,

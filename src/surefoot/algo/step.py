@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -146,14 +147,23 @@ class EagerStep(Step):
 class CompiledStep(Step):
     """The whole step as one compiled function of the flat parameter vector."""
 
-    def __init__(self, policy: Policy, family: Family, flat: FlatParameters, adam: Adam, config: PPOConfig) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        family: Family,
+        flat: FlatParameters,
+        adam: Adam,
+        config: PPOConfig,
+        backend: str | Callable[..., Any] = "inductor",
+    ) -> None:
         super().__init__(policy, family, flat, adam, config)
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
         self._names = flat.names_in(policy)
         # Every call has the same shapes and the same modules, so the check of that before each call is left out: it
         # would take as long as the step.
         unchecked: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
-        self._compiled = torch.compile(self._whole, fullgraph=True, dynamic=False, options=unchecked)
+        options = unchecked if backend == "inductor" else None
+        self._compiled = torch.compile(self._whole, fullgraph=True, dynamic=False, backend=backend, options=options)
         n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
         self._coefficients = torch.zeros(len(Coefficients._fields) - 1 + n_own, device=flat.values.device)
 

@@ -217,12 +217,12 @@ class RiskConfig(Section):
     """The same for the sum discounted by ppo.gamma from the start of the episode, raw."""
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
-    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(0.1, 0)"
+    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(2, 0)"
     """Change of the multiplier per update, for a violation as large as the spread (standard deviation) of the episode
     returns or costs; falls to 0 by default, so that the multiplier comes to rest."""
     multiplier_init: Annotated[float, Ge(0.0)] = 0.0
     """Multiplier at the start."""
-    multiplier_kp: Annotated[float, Ge(0.0)] = 5.0
+    multiplier_kp: Annotated[float, Ge(0.0)] = 10.0
     """Weight of the smoothed violation, in spreads, in the multiplier: damps its swings. 0 is plain dual ascent."""
     multiplier_kd: Annotated[float, Ge(0.0)] = 0.0
     """Weight of the change of the smoothed violation in the multiplier."""

@@ -4,8 +4,8 @@ The joint law is that of choosing head by head, in the order in which they depen
 
     p(a) = Π_h p_h(a_h | the choice on which its mask depends), over the heads that are relevant in a
 
-An irrelevant head takes a fixed action (a choice head: 0) with probability 1. It adds nothing to log-probability, entropy and
-divergence, and gets no gradient.
+An irrelevant head takes a fixed action (a choice head: 0) with probability 1. It adds nothing to log-probability,
+entropy and divergence, and gets no gradient.
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ class Factored(Distribution):
         """Σ_k p(k)·(Σ over the relevant heads) of terms [B, V, H] of the choice heads, and [B] of each other head."""
         dependence = self._plan.dependence
         entries = laws_of.log_probs(laws, self._plan.segments).flatten(-2)
-        log_p = entries.index_select(-1, self._plan.entry.flatten()).unflatten(-1, self._plan.entry.shape)
+        entry = self._plan.entry
+        log_p = entries.index_select(-1, entry.flatten()).reshape(*entries.shape[:-1], *entry.shape)
         p = torch.where(dependence.matters.index_select(1, dependence.controls), log_p, 0.0).sum(-1).exp()
         total = ((p @ dependence.reach.flatten(1).to(p.dtype)) * each.flatten(-2)).sum(-1)
         if others:
@@ -269,7 +270,8 @@ class FactoredFamily(Family):
 
     def relevance(self, action: Tensor) -> Tensor:
         choice = action[..., : len(self._form.sizes)].long()
-        return self._plan(False, action.device).dependence.relevance(choice.flatten(0, -2)).unflatten(0, choice.shape[:-1])
+        rows = self._plan(False, action.device).dependence.relevance(choice.flatten(0, -2))
+        return rows.reshape(*choice.shape[:-1], -1)
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self._form.names:
@@ -308,7 +310,8 @@ class FactoredFamily(Family):
         if not stuck.any():
             return None
         env, k, h = (int(i) for i in np.argwhere(stuck)[0])
-        return env, self._described(h, dict(zip(dependence.controls.tolist(), dependence.joint[k].tolist(), strict=True)))
+        choice = dict(zip(dependence.controls.tolist(), dependence.joint[k].tolist(), strict=True))
+        return env, self._described(h, choice)
 
     def to_env(self, action: Tensor) -> Any:
         """Env actions of N rows: one array, or a dict or tuple of such arrays as the space has it."""
@@ -338,8 +341,8 @@ class FactoredFamily(Family):
                 continue
             width = int(np.prod(family.action_shape))
             n_free = 0 if family.free is None else family.free.numel()
-            outputs = slice(output, output + family.n_outputs)
-            found.append(Part(path, family, list(range(column, column + width)), outputs, slice(free, free + n_free), False))
+            columns, outputs = list(range(column, column + width)), slice(output, output + family.n_outputs)
+            found.append(Part(path, family, columns, outputs, slice(free, free + n_free), False))
             column, output, free = column + width, output + family.n_outputs, free + n_free
         # Free parameters follow all outputs.
         return tuple(part._replace(free=slice(part.free.start + output, part.free.stop + output)) for part in found)
@@ -351,4 +354,3 @@ class FactoredFamily(Family):
                 plan = plan_of(self._heads, wide).to(device)
             self._plans[wide, device] = plan
         return plan
-

@@ -82,7 +82,7 @@ def _factored(
         raise UnsupportedSpaceError(f"{space}: the action space is empty.")
     if not any(isinstance(part, spaces.Box) for _, part in parts_of(space)):
         if kind != "auto":
-            raise ConfigError(f"kind={kind!r} is for Box actions and would have no effect on {space}; leave it at 'auto'.")
+            raise ConfigError(f"kind={kind!r} is for Box actions and has no effect on {space}; leave it at 'auto'.")
         _refuse_std_options(str(space), log_std_init, state_dependent_std)
     return FactoredFamily(space, resolved, leaf)
 

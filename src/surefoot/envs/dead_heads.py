@@ -65,7 +65,7 @@ class _Player:
         others = {h: int(self._rng.integers(heads[h].size or 1)) for h in dead if heads[h].size is not None}
         sample, another = space.sample(), space.sample()
         kept = {heads[h].path for h in range(len(heads)) if h not in dead}
-        action = self._action(choices, lambda path: sample)
+        action = self._action(choices, lambda _: sample)
         twin = self._action(choices | others, lambda path: sample if path in kept else another)
         return action, twin, [heads[h].name for h in dead]
 

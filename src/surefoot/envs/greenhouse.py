@@ -28,8 +28,8 @@ class Greenhouse(ToyEnv[Array, Any]):
     do not matter for the operation are not read (F07). Episodes are cut after `episode_length` steps.
 
     The observation is the order as joined one-hots (zeros for heads that do not matter), then which slots are planted.
-    `action_masks` depend on the operation: empty slots for PLANT, planted ones for PRUNE. With ``flat`` the same choices
-    are one Discrete action over the product of all heads.
+    `action_masks` depend on the operation: empty slots for PLANT, planted ones for PRUNE. With ``flat`` the same
+    choices are one Discrete action over the product of all heads.
 
     *The optimum* is to carry out every order: 1 per step. The random return is exact, from the chain of the number of
     planted slots.

@@ -18,10 +18,11 @@ class TMaze(ToyEnv[Array, np.int64]):
     """Walk `length` steps forward, then turn as the sign at the start said (Bakker 2001,
     https://papers.nips.cc/paper/1953-reinforcement-learning-with-long-short-term-memory).
 
-    The right turn at the junction pays 1, the wrong one 0; both terminate. Turning in the corridor and walking on at the
-    junction do nothing. After `time_limit` steps (three times the shortest way by default) the episode is truncated. The
-    observation [4] is the sign (left, right), seen at the start only; whether one is in the corridor; whether at the
-    junction. The optimum is 1, the best policy without memory ½; the random return is that of a time-limited walk.
+    The right turn at the junction pays 1, the wrong one 0; both terminate. Turning in the corridor and walking on at
+    the junction do nothing. After `time_limit` steps (three times the shortest way by default) the episode is
+    truncated. The observation [4] is the sign (left, right), seen at the start only; whether one is in the corridor;
+    whether at the junction. The optimum is 1, the best policy without memory ½; the random return is that of a
+    time-limited walk.
     """
 
     def __init__(self, length: int = 10, time_limit: int | None = None) -> None:

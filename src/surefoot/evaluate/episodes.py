@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from surefoot.errors import ConfigError
 from surefoot.rollout.group import EnvGroup
 from surefoot.spaces import Array
 
-Act = Callable[[Mapping[str, Array], Array], Array]
+Act = Callable[[Mapping[str, Array], Array], Any]
 """Observation leaves [N, ...] and which envs are at the start of an episode [N] -> env actions [N, ...]."""
 
 

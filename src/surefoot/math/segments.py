@@ -32,7 +32,7 @@ class Segments(NamedTuple):
         """Laws of the given sizes, one after another."""
         counts = torch.tensor(list(sizes), dtype=torch.int64)
         first = counts.cumsum(0) - counts
-        column = torch.arange(int(counts.max()) if len(sizes) else 0)
+        column = torch.arange(max(sizes, default=1))
         is_real = column < counts[:, None]
         padded = first[:, None] + torch.where(is_real, column, 0)
         owner = torch.repeat_interleave(torch.arange(len(sizes)), counts)
@@ -112,7 +112,7 @@ def draw(laws: Laws, segments: Segments, log_noise: Tensor | None) -> Tensor:
 
 def _columns(x: Tensor, columns: Tensor) -> Tensor:
     """[..., S] -> [..., *columns.shape]; much faster than indexing by a tensor."""
-    return x.index_select(-1, columns.flatten()).unflatten(-1, columns.shape)
+    return x.index_select(-1, columns.flatten()).reshape(*x.shape[:-1], *columns.shape)
 
 
 def _mean(laws: Laws, x: Tensor, segments: Segments) -> Tensor:

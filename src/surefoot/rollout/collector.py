@@ -187,18 +187,19 @@ class Collector:
 
     def _store(self, t: int, step: Step, after: Tensor) -> None:
         self._guard.observations(step.observation, self.vector_steps)
-        self._guard.check(step.reward, "reward", self.vector_steps)
         arrays, rollout = self._arrays, self._rollout
+        with np.errstate(over="ignore"):
+            arrays["reward"][t] = step.reward
+        self._guard.check(arrays["reward"][t], "reward", self.vector_steps)
         costs = read_costs(step.infos, self._cost_key, self.vector_steps)
-        arrays["reward"][t] = step.reward
         arrays["terminated"][t] = step.terminated
         arrays["truncated"][t] = step.truncated
         arrays["valid"][t] = step.valid
         arrays["start"][t] = self.fresh
         arrays["cost"][t] = 0.0 if costs is None else costs
         for i, successor in step.final.items():
+            self._guard.observations(successor, self.vector_steps, i)
             if step.truncated[i] and not step.terminated[i]:
-                self._guard.observations({n: a[None] for n, a in successor.items()}, self.vector_steps)
                 seen = self.normaliser(successor) if self.normaliser else successor
                 rollout.final.append(Final(t, i, seen, after[i]))
         done = step.terminated | step.truncated

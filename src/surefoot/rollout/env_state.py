@@ -37,7 +37,7 @@ class Resumable(Protocol):
 WRAPPERS: dict[type[Any], tuple[str, ...]] = {
     TimeLimit: ("_elapsed_steps",),
     OrderEnforcing: ("_has_reset",),
-    PassiveEnvChecker: ("checked_reset", "checked_step", "checked_render", "close_called"),
+    PassiveEnvChecker: (),
 }
 CLASSIC: dict[type[Any], tuple[str, ...]] = {
     CartPoleEnv: ("state", "steps_beyond_terminated"),
@@ -59,7 +59,7 @@ def capture(env: gymnasium.Env[Any, Any]) -> State | None:
     fields = CLASSIC.get(type(env))
     if fields is None:
         return None
-    return {"classic": _read(env, fields), "random": env.np_random.bit_generator.state}
+    return {"classic": type(env).__name__, "fields": _read(env, fields), "random": env.np_random.bit_generator.state}
 
 
 def restore(env: gymnasium.Env[Any, Any], state: Mapping[str, Any]) -> None:
@@ -69,8 +69,8 @@ def restore(env: gymnasium.Env[Any, Any], state: Mapping[str, Any]) -> None:
     elif "wrapper" in state and isinstance(env, gymnasium.Wrapper):
         _write(env, state["wrapper"])
         restore(env.env, state["inner"])
-    elif "classic" in state and type(env) in CLASSIC:
-        _write(env, state["classic"])
+    elif type(env) in CLASSIC and state.get("classic") == type(env).__name__:
+        _write(env, state["fields"])
         env.np_random.bit_generator.state = state["random"]
     else:
         raise ValueError(f"the saved state does not belong to {env}")

@@ -76,7 +76,7 @@ class EpisodeTracker:
         self.recent = deque((Episode(*episode) for episode in state["recent"]), maxlen=self.recent.maxlen)
         self.finished, self.has_costs = int(state["finished"]), bool(state["has_costs"])
 
-    def drop_open(self, envs: NDArray[np.bool_] | slice = slice(None)) -> None:  # noqa: B008 - a slice is a constant
+    def drop_open(self, envs: NDArray[np.bool_] | slice = slice(None)) -> None:
         """Forget the open episodes of some envs: these were started anew."""
         self.total[envs] = self.length[envs] = self.cost[envs] = 0
 

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 
 from surefoot.errors import EnvError, EnvRaisedError
+from surefoot.rollout.codes import code_bounds, unknown_code
 from surefoot.rollout.env_state import capture, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
 from surefoot.rollout.masks import MASK_KEY, MASK_METHOD, MaskRows, declared_heads, mask_method
@@ -39,6 +40,7 @@ class EnvGroup(Envs):
         self._observation = self.layout.empty(self.n_envs) if storage is None else storage
         self._masks = masks
         self._mask_methods = [mask_method(env) for env in self.envs]
+        self._codes = {leaf.name: code_bounds(leaf) for leaf in self.layout.leaves}
         self._check_alike()
 
     def reset(self, seed: int) -> Mapping[str, Array]:
@@ -137,13 +139,23 @@ class EnvGroup(Envs):
                 for key in leaf.path:
                     part = part[key]
                 array = np.asarray(part)
-                if array.shape == leaf.shape:
-                    self._observation[leaf.name][i] = array
+                bounds = self._codes[leaf.name]
+                unknown = None if bounds is None else unknown_code(array, bounds)
+                if array.shape == leaf.shape and unknown is None:
+                    self._put(leaf.name, i, array)
                     continue
-                reason = f"has shape {array.shape}, its space says {leaf.shape}"
+                reason = unknown or f"has shape {array.shape}, its space says {leaf.shape}"
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 reason = f"does not fit its space {leaf.space} ({type(error).__name__}: {error})"
             raise EnvError(f"{self._name(i)} in step {self._steps[i]}: observation {leaf.name!r} {reason}")
+
+    def _put(self, name: str, i: int, array: Array) -> None:
+        storage = self._observation[name]
+        if array.dtype == storage.dtype:
+            storage[i] = array
+            return
+        with np.errstate(over="ignore"):  # what the storage cannot hold becomes infinite, and the guard names it
+            storage[i] = array
 
     def _read_mask(self, i: int, info: Mapping[str, Any]) -> None:
         """Keep what env i says is legal, by its method or in its info."""

@@ -19,24 +19,28 @@ class Guard:
     only a suspicious one is looked at entry by entry.
     """
 
-    def check(self, array: Array, field: str, step: int) -> None:
-        """Raise `NonFiniteError` if an entry is not finite."""
-        if array.dtype.kind != "f" or math.isfinite(np.add.reduce(array, axis=None)):
+    def check(self, array: Array, field: str, step: int, env: int | None = None) -> None:
+        """Raise `NonFiniteError` if an entry is not finite; ``env`` if the array is of one env alone."""
+        if array.dtype.kind != "f":
             return
+        with np.errstate(over="ignore", invalid="ignore"):
+            if math.isfinite(np.add.reduce(array, axis=None)):
+                return
         bad = ~np.isfinite(array)
         if not bad.any():
             return
         index = tuple(int(i) for i in np.argwhere(bad)[0])
-        where = f"[{', '.join(map(str, index[1:]))}]" if len(index) > 1 else ""
+        inner = index[1:] if env is None else index
+        where = f"[{', '.join(map(str, inner))}]" if inner else ""
         raise NonFiniteError(
-            f"{field}{where} is {array[index]} in env {index[0]} at step {step}; "
+            f"{field}{where} is {array[index]} in env {index[0] if env is None else env} at step {step}; "
             "nothing was learned from it. Correct the env, or mask the source of the value"
         )
 
-    def observations(self, observation: Mapping[str, Array], step: int) -> None:
+    def observations(self, observation: Mapping[str, Array], step: int, env: int | None = None) -> None:
         """Check every leaf."""
         for name, array in observation.items():
-            self.check(array, "observation" if name == "obs" else f"observation {name!r}", step)
+            self.check(array, "observation" if name == "obs" else f"observation {name!r}", step, env)
 
 
 def read_costs(infos: Sequence[Mapping[str, Any]], key: str, step: int) -> list[float] | None:

@@ -9,9 +9,10 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from surefoot.errors import ConfigError, EnvError
+from surefoot.errors import ConfigError, EnvError, SurefootError
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import Env, EnvGroup
+from surefoot.rollout.recipe import recipe_of
 from surefoot.rollout.vector import VectorEnvs
 from surefoot.rollout.workers import WorkerEnvs
 
@@ -30,11 +31,30 @@ def make_envs(
     if isinstance(env, VectorEnv):
         return VectorEnvs(env)
     if isinstance(env, gymnasium.Env):
-        return EnvGroup([env])
+        return EnvGroup([_with_spaces(env)])
     factory = env_factory(env, env_kwargs)
     if workers:
         return WorkerEnvs(factory, n_envs, workers, worker_timeout)
-    return EnvGroup([factory() for _ in range(n_envs)])
+    return make_group(factory, n_envs)
+
+
+def make_group(factory: Callable[[], Env], n_envs: int) -> EnvGroup:
+    """``n_envs`` different envs in this process."""
+    envs = [factory() for _ in range(n_envs)]
+    if len({id(env.unwrapped) for env in envs}) < n_envs:
+        raise ConfigError(
+            f"the callable gives the same {type(envs[0].unwrapped).__name__} each time, and {n_envs} envs are wanted: "
+            "make a new env in it, or give the env itself"
+        )
+    return EnvGroup(envs)
+
+
+def require_env(env: Any) -> None:
+    """Raise if something is not `EnvLike`."""
+    if not (isinstance(env, str | gymnasium.Env | VectorEnv) or callable(env)):
+        raise ConfigError(
+            f"env must be an id, a callable that makes an env, a gymnasium.Env or a VectorEnv, got {env!r}"
+        )
 
 
 def own_n_envs(env: EnvLike) -> int | None:
@@ -47,27 +67,37 @@ def own_n_envs(env: EnvLike) -> int | None:
 def env_factory(env: EnvLike, env_kwargs: Mapping[str, Any]) -> Callable[[], Env]:
     """A function that makes one more env like ``env``; an instance is made anew from its spec."""
     if isinstance(env, VectorEnv | gymnasium.Env):
-        spec = env.spec
-        if spec is None:
-            raise EnvError(
-                f"another {type(env.unwrapped).__name__} cannot be made from an instance without a spec; "
-                "give PPO an env id or a callable, or pass evaluate(env=…)"
-            )
-        return lambda: gymnasium.make(spec, **({} if isinstance(env, gymnasium.Env) else spec.kwargs))
-    if callable(env):
-        call = env
-        return lambda: _checked(call(**env_kwargs), call)
-    if ":" in env and not env.partition(":")[2].count("-v"):
-        call = _import(env)
-        return lambda: _checked(call(**env_kwargs), call)
-    return lambda: _make(env, env_kwargs)
+        return _factory_like(env)
+    if isinstance(env, str):
+        if ":" not in env or env.partition(":")[2].count("-v"):
+            return lambda: _make(env, env_kwargs)
+        env = _import(env)
+    call = env
+    return lambda: _call(call, env_kwargs)
+
+
+def _factory_like(env: Env | VectorEnv[Any, Any, Any]) -> Callable[[], Env]:
+    recipe = recipe_of(env)
+    if recipe is not None:
+        return lambda: _make(recipe.env_id, recipe.env_kwargs)
+    spec = env.spec
+    if spec is None or isinstance(env, VectorEnv) or any(w.kwargs is None for w in spec.additional_wrappers):
+        raise EnvError(
+            f"another {type(env.unwrapped).__name__} cannot be made from the instance, whose spec does not say how; "
+            "give PPO an env id or a callable, or pass evaluate(env=…)"
+        )
+    return lambda: _with_spaces(gymnasium.make(spec))
 
 
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> Env:
     try:
-        return gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
+        return _with_spaces(gymnasium.make(env_id, disable_env_checker=True, **env_kwargs))
+    except SurefootError:
+        raise
     except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
         raise EnvError(f"cannot make the env {env_id!r}: {error}") from error
+    except Exception as error:
+        raise EnvError(f"cannot make the env {env_id!r}: {type(error).__name__}: {error}") from error
 
 
 def _import(path: str) -> Callable[..., Any]:
@@ -82,7 +112,24 @@ def _import(path: str) -> Callable[..., Any]:
     return call
 
 
-def _checked(env: Any, call: Callable[..., Any]) -> Env:
+def _call(call: Callable[..., Any], env_kwargs: Mapping[str, Any]) -> Env:
+    try:
+        env = call(**env_kwargs)
+    except SurefootError:
+        raise
+    except Exception as error:
+        raise EnvError(f"{_name(call)} raised while it made an env: {type(error).__name__}: {error}") from error
     if not isinstance(env, gymnasium.Env):
-        raise ConfigError(f"{call!r} made {type(env).__name__}, not a gymnasium.Env")
+        raise ConfigError(f"{_name(call)} made {type(env).__name__}, not a gymnasium.Env")
+    return _with_spaces(env)
+
+
+def _with_spaces(env: Env) -> Env:
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), gymnasium.Space):
+            raise EnvError(f"{type(env.unwrapped).__name__} has no {name}: set it to a gymnasium.Space in __init__")
     return env
+
+
+def _name(call: Callable[..., Any]) -> str:
+    return str(getattr(call, "__qualname__", repr(call)))

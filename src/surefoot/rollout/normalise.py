@@ -45,7 +45,7 @@ class ObservationNormaliser:
         for name in self._names:
             mean, inverse = self._scale[name]
             scaled = (observation[name] - mean) * inverse
-            out[name] = np.clip(scaled, -self._clip, self._clip, out=scaled)
+            out[name] = np.clip(scaled, -self._clip, self._clip)
         return out
 
     def commit(self) -> float:
@@ -84,7 +84,7 @@ class ObservationNormaliser:
         for name, moments in self.moments.items():
             std = moments.std.numpy()
             # A feature that never varied keeps its unit: there is no spread to scale by.
-            inverse = np.where(std > TINY * (1 + np.abs(moments.mean.numpy())), 1 / np.maximum(std, 1e-300), 1.0)
+            inverse = np.where(std > TINY * np.abs(moments.mean.numpy()), 1 / np.maximum(std, 1e-30), 1.0)
             self._scale[name] = (moments.mean.numpy().astype(np.float32), inverse.astype(np.float32))
 
 

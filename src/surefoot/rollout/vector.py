@@ -52,6 +52,7 @@ class VectorEnvs(Envs):
                 f"the vector env {self._name()} raised in step {self._steps}: {type(error).__name__}: {error}"
             ) from error
         self._steps += 1
+        self._require_rows(reward=reward, terminated=terminated, truncated=truncated)
         valid = ~self._resetting
         terminated = np.asarray(terminated, np.bool_) & valid
         truncated = np.asarray(truncated, np.bool_) & valid
@@ -60,7 +61,7 @@ class VectorEnvs(Envs):
         final = self._final(done, current, info)
         mask_infos = [info] * self.n_envs
         if self.mode is AutoresetMode.DISABLED and done.any():
-            observation, fresh = self.env.reset(options={"reset_mask": done.copy()})
+            observation, fresh = self._reset_some(done)
             current = self._split(observation)
             mask_infos = [fresh if done[i] else info for i in range(self.n_envs)]
         if self.mode is AutoresetMode.NEXT_STEP:
@@ -108,7 +109,33 @@ class VectorEnvs(Envs):
                 f"the vector env {self._name()} says autoreset_mode SAME_STEP, but an episode ended in "
                 f'step {self._steps} without info["final_obs"]; the successor of a truncated step cannot be known'
             )
-        return {int(i): self.layout.split(_row(last, int(i))) for i in rows}
+        return {int(i): self._final_row(last, int(i)) for i in rows}
+
+    def _final_row(self, last: Any, i: int) -> dict[str, Array]:
+        row = _row(last, i)
+        parts = {} if row is None else self.layout.split(row)
+        shapes = {leaf.name: leaf.shape for leaf in self.layout.leaves}
+        if {name: array.shape for name, array in parts.items()} != shapes:
+            raise EnvError(
+                f"the vector env {self._name()} in step {self._steps}: an episode of env {i} ended, but "
+                f'info["final_obs"] holds {row!r} for it, not an observation of the shape {shapes}'
+            )
+        return {name: array.copy() for name, array in parts.items()}
+
+    def _reset_some(self, done: Flags) -> tuple[Any, dict[str, Any]]:
+        try:
+            given: tuple[Any, dict[str, Any]] = self.env.reset(options={"reset_mask": done.copy()})
+        except Exception as error:
+            raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
+        return given
+
+    def _require_rows(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            if np.shape(value) != (self.n_envs,):
+                raise EnvError(
+                    f"the vector env {self._name()} in step {self._steps}: {name} has shape {np.shape(value)}, "
+                    f"not ({self.n_envs},)"
+                )
 
     def _infos(self, info: Mapping[str, Any], valid: Flags, done: Flags) -> list[Mapping[str, Any]]:
         if not info:
@@ -134,7 +161,8 @@ class VectorEnvs(Envs):
             self._actions.note(rows, self._resetting, where)
 
     def _split(self, observation: Any) -> dict[str, Array]:
-        parts = self.layout.split(observation)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and the guard names it
+            parts = self.layout.split(observation)
         for leaf in self.layout.leaves:
             if parts[leaf.name].shape != (self.n_envs, *leaf.shape):
                 raise EnvError(
@@ -172,8 +200,7 @@ def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 def _row(batch: Any, i: int) -> Any:
     """Row i of a batched observation, or of an object array of single ones."""
     if isinstance(batch, Mapping):
-        masks = {f"_{key}" for key in batch}
-        return {key: _row(value, i) for key, value in batch.items() if key not in masks}
+        return {key: _row(value, i) for key, value in batch.items()}
     if isinstance(batch, tuple):
         return tuple(_row(value, i) for value in batch)
     return batch[i]
@@ -191,5 +218,5 @@ def _info_row(info: Any, i: int, n_envs: int) -> Mapping[str, Any]:
         if isinstance(value, Mapping):
             row[key] = _info_row(value, i, n_envs)
         else:
-            row[key] = value[i] if isinstance(value, np.ndarray | list | tuple) and len(value) == n_envs else value
+            row[key] = value[i] if np.ndim(value) > 0 and len(value) == n_envs else value
     return row

@@ -167,7 +167,7 @@ class PPO:
         envs = self._evaluators() if env is None else self._group_of(env)
         state: Array | None = None
 
-        def act(observation: Mapping[str, Array], fresh: Array) -> Array:
+        def act(observation: Mapping[str, Array], fresh: Array) -> Any:
             nonlocal state
             actions, state = self.act(observation, state, fresh, deterministic, envs.action_masks())
             return actions

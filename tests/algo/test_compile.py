@@ -1,0 +1,119 @@
+"""The compiled gradient step does what the eager one does, is compiled once, and only when that pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from surefoot import PPO
+from surefoot.algo import compiling
+from surefoot.algo.learner import Learner
+from surefoot.algo.step import CompiledStep, EagerStep
+from surefoot.errors import SurefootWarning
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain": ("CartPole-v1", {}),
+    "Box, entropy": ("Pendulum-v1", {"ent_coef": 0.01}),
+    "beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
+    "shared": ("CartPole-v1", {"policy": {"shared": True, "layer_norm": True}}),
+    "clipped values": ("CartPole-v1", {"clip_range_vf": 0.1}),
+    "minibatch advantages": ("CartPole-v1", {"normalize_advantage": "minibatch"}),
+    "pieces": ("CartPole-v1", {"micro_batch_size": 12}),
+    "KL stop": ("CartPole-v1", {"target_kl": 1e-4, "learning_rate": 3e-3}),
+    "decay": ("CartPole-v1", {"optimizer": "adamw", "weight_decay": 0.1}),
+    "L2": ("CartPole-v1", {"weight_decay": 0.1, "decay_scope": "all"}),
+    "no clipping": ("CartPole-v1", {"max_grad_norm": None, "dual_clip": 3.0, "log_ratio_bound": "tanh"}),
+    "exact KL": ("Pendulum-v1", {"kl_estimator": "exact", "target_kl": 0.01}),
+    "quantile": ("CartPole-v1", {"critic": {"kind": "quantile"}}),
+    "categorical": ("CartPole-v1", {"critic": {"kind": "categorical"}}),
+}
+
+
+def learner_of(env: str, settings: dict[str, Any]) -> Learner:
+    agent = PPO(env, n_envs=4, n_steps=16, batch_size=32, n_epochs=3, compile=False, **settings)
+    return agent.learner
+
+
+def compile_with(learner: Learner, backend: Any) -> None:
+    policy, family, flat = learner.policy, learner.family, learner.flat
+    learner.updater.step = CompiledStep(policy, family, flat, learner.optimiser, learner.config.ppo, backend)
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
+    eager, compiled = (learner_of(*CASES[case]) for _ in range(2))
+    compile_with(compiled, "aot_eager")
+    for _ in range(10):
+        records = [learner.learn(learner.collect(), 10).update for learner in (eager, compiled)]
+        assert records[0].gradient_steps == records[1].gradient_steps
+        assert records[0].kl_stop is None or records[1].kl_stop is not None
+    assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
+    assert torch.equal(eager.optimiser.state.steps, compiled.optimiser.state.steps)
+
+
+@pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
+def test_the_real_compiler_agrees_too() -> None:
+    eager, compiled = (learner_of("CartPole-v1", {"target_kl": 0.05}) for _ in range(2))
+    compile_with(compiled, "inductor")
+    for _ in range(10):
+        for learner in (eager, compiled):
+            learner.learn(learner.collect(), 10)
+    assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
+
+
+def test_a_run_is_compiled_once() -> None:
+    compilations = []
+
+    def count(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        compilations.append(graph)
+        return graph.forward
+
+    learner = learner_of("CartPole-v1", {"learning_rate": "linear(1e-3, 0)", "clip_range": "linear(0.2, 0.1)"})
+    compile_with(learner, count)
+    for _ in range(4):
+        learner.learn(learner.collect(), 4)
+    assert len(compilations) == 1
+
+
+def test_a_non_finite_gradient_is_no_step() -> None:
+    learner = learner_of("CartPole-v1", {"max_nonfinite_updates": 100})
+    compile_with(learner, "aot_eager")
+    rollout = learner.collect()
+    rollout.log_prob[3, 1] = -torch.inf
+    before = learner.flat.values.clone()
+    record = learner.learn(rollout, 1).update
+    assert record.skipped_steps == 3
+    assert record.gradient_steps == 3
+    assert "old log-probability is -inf in env 1 at step 3" in record.non_finite[0]
+    assert torch.isfinite(learner.flat.values).all()
+    assert not torch.equal(learner.flat.values, before)
+
+
+def test_short_runs_are_not_compiled_by_themselves() -> None:
+    agent = PPO("CartPole-v1", n_envs=2, n_steps=16, batch_size=16)
+    agent.learn(32)
+    assert isinstance(agent.learner.updater.step, EagerStep)
+
+
+def test_long_runs_are_compiled_where_there_is_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(compiling, "has_compiler", lambda: True)
+    assert compiling.decide("auto", cpu, compiling.PAYING_STEPS)
+    assert not compiling.decide("auto", cpu, compiling.PAYING_STEPS - 1)
+    assert not compiling.decide(False, cpu, 10 * compiling.PAYING_STEPS)
+    assert compiling.decide(True, cpu, 1)
+
+
+def test_without_a_compiler_training_runs_uncompiled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    agent = PPO("CartPole-v1", n_envs=2, n_steps=16, batch_size=16, compile=True)
+    with pytest.warns(SurefootWarning, match=r"no C\+\+ compiler"):
+        agent.learn(32)
+    assert isinstance(agent.learner.updater.step, EagerStep)
