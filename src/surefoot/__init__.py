@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +12,8 @@ if TYPE_CHECKING:
     from surefoot.heads import HeadSpec as HeadSpec
     from surefoot.train.ppo import PPO as PPO
 
-__version__ = _version("surefoot")
+    __version__: str
+
 __all__ = ["PPO", "Config", "HeadSpec", "__version__", "math", "preset"]
 
 _HOMES = {
@@ -30,4 +30,10 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name == "math":
         return import_module("surefoot.math")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("surefoot")
     raise AttributeError(f"module 'surefoot' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

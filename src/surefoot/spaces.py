@@ -7,6 +7,7 @@ nesting is joined by ``/``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,16 @@ class Layout:
     @classmethod
     def of(cls, space: spaces.Space[Any]) -> Layout:
         """Walk the space; an unsupported one is an error that names it."""
-        return cls(tuple(_walk(space, ())))
+        leaves = tuple(_walk(space, ()))
+        names = [leaf.name for leaf in leaves]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UnsupportedSpaceError(
+                f"two observations have the name {twice!r}, as nesting is joined by '/': rename one of the keys in {space}"
+            )
+        if not any(math.prod(leaf.shape) for leaf in leaves):
+            raise UnsupportedSpaceError(f"the observation space {space} is empty: give the agent something to see")
+        return cls(leaves)
 
     def split(self, observation: Any) -> dict[str, Array]:
         """A (batched or single) observation of the env as named arrays in storage dtype."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from critics.cases import CASES, B, Case, F, everything, features, grid, targets_of
 from torch import Tensor
 
+from critics.cases import CASES, B, Case, F, everything, features, grid, targets_of
 from surefoot.critics.base import Critic, ValueLoss
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
@@ -205,7 +205,10 @@ def test_a_support_that_moves_carries_the_predictions_along(case: Case) -> None:
         critic.absorb(returns, everything())
         after = critic.mean(critic(features()))
         assert (after - before).abs().max() < 1.5 * 80.0 / 50
-        assert critic.measures(critic(features()).view(8, 4, -1), returns, everything())["train/out_of_support_fraction"] == 0
+        assert (
+            critic.measures(critic(features()).view(8, 4, -1), returns, everything())["train/out_of_support_fraction"]
+            == 0
+        )
 
 
 @every

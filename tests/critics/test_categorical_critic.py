@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
-from critics.fitting import fit, normal_sample
 from torch import Tensor
 
+from critics.fitting import fit, normal_sample
 from surefoot.critics.categorical import CategoricalCritic
 from surefoot.critics.support import ReturnRange
 from surefoot.math.value_clip import ClipMode
@@ -116,7 +116,9 @@ def test_returns_beyond_a_fixed_support_are_counted_and_the_support_stays() -> N
     found = critic.measures(torch.zeros(1, 4, 51), returns, valid(returns))
     assert found["train/out_of_support_fraction"] == 0.5
     some = torch.tensor([[False, True, True, True]])
-    assert critic.measures(torch.zeros(1, 4, 51), returns, some)["train/out_of_support_fraction"] == pytest.approx(1 / 3)
+    assert critic.measures(torch.zeros(1, 4, 51), returns, some)["train/out_of_support_fraction"] == pytest.approx(
+        1 / 3
+    )
 
 
 def test_a_following_support_covers_the_returns_with_room_to_spare() -> None:

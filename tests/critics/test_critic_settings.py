@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+
 from algo.building import iterate, make_learner, values_of
 from critics.cases import Case
-
 from surefoot.config import from_flat
 from surefoot.errors import ConfigError
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+
 from algo.building import batch_of, by_part, gradient_of, iterate, make_learner, shake, values_of
 from critics.cases import CASES, Case, everything, features, grid, targets_of
-
 from surefoot import PPO
 from surefoot.algo.compiling import has_compiler
 from surefoot.algo.record import UpdateRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from critics.fitting import fit, normal_sample
 from torch import Tensor
 
+from critics.fitting import fit, normal_sample
 from surefoot.critics.popart import PopArt
 from surefoot.critics.quantile import QuantileCritic
 from surefoot.critics.scalar import ScalarCritic

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
-from critics.fitting import fit, normal_sample
 from torch import Tensor
 
+from critics.fitting import fit, normal_sample
 from surefoot.critics.quantile import QuantileCritic
 from surefoot.math.quantile import midpoints
 from surefoot.math.risk import cvar_from_quantiles

@@ -34,7 +34,7 @@ class Case:
     given: tuple[int | None, ...]
 
     def family(self) -> Family:
-        return family_for(spaces.MultiDiscrete(self.sizes), heads=self.heads)
+        return family_for(spaces.MultiDiscrete(list(self.sizes)), heads=self.heads)
 
     def classes(self) -> Iterator[Choice]:
         """Every action that can be stored: irrelevant heads at 0."""
@@ -98,7 +98,7 @@ def masks_of(case: Case, form: str, seed: int = 0) -> dict[str, np.ndarray[Any, 
 
 
 def flat_row(case: Case, masks: Any) -> Tensor | None:
-    form = MaskForm.of(spaces.MultiDiscrete(case.sizes), case.heads)
+    form = MaskForm.of(spaces.MultiDiscrete(list(case.sizes)), case.heads)
     return None if masks is None else torch.from_numpy(form.read(masks, B, "the test"))
 
 
@@ -425,9 +425,10 @@ def test_options_for_a_box_reach_the_boxes_and_are_refused_without_one() -> None
     assert free is not None
     assert free.tolist() == [-1.0, -1.0]
     only_choices = spaces.Dict({"a": spaces.Discrete(2)})
-    for options in ({"kind": "beta"}, {"log_std_init": -1.0}, {"state_dependent_std": True}):
+    refused: list[dict[str, Any]] = [{"kind": "beta"}, {"log_std_init": -1.0}, {"state_dependent_std": True}]
+    for options in refused:
         with pytest.raises(ConfigError, match="no effect"):
-            family_for(only_choices, **options)  # type: ignore[arg-type]  # one of several options
+            family_for(only_choices, **options)
 
 
 def test_a_mask_for_numbers_only_is_refused() -> None:

@@ -15,6 +15,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import batch_space
 
 from algo.building import learner_on
+from surefoot.algo.learner import Learner
 from surefoot.errors import ConfigError, EnvError
 from surefoot.heads import HeadSpec
 from surefoot.rollout.envs import Envs
@@ -184,12 +185,16 @@ def test_no_closed_gate_is_ever_tried_and_the_update_sees_the_same_masks(envs: E
     learner.learn(learner.collect(), 10)
 
 
+def n_features(learner: Learner) -> int:
+    return int(learner.flat.named()["encoder.trunk.layers.0.weight"].shape[1])
+
+
 @pytest.mark.parametrize("envs", EVERYTHING, indirect=True)
 def test_what_holds_the_mask_is_no_feature(envs: Envs) -> None:
     learner = learner_on(envs, n_steps=8, batch_size=24, normalize_observations=True)
     rollout = learner.collect()
     assert len(rollout.observation) == 1
-    assert learner.policy.encoder.trunk.layers[0].weight.shape[1] == 1
+    assert n_features(learner) == 1
 
 
 def test_one_call_serves_all_envs() -> None:
@@ -279,7 +284,12 @@ PAIR = spaces.MultiDiscrete([2, 3])
 HEADS = (HeadSpec("op", ("GO", "STAY")), HeadSpec("way", 3, relevant_when={"op": "GO"}))
 WRONG: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
     "too short": (FOUR, None, [True] * 3, r"action_masks\(\) of env 1 .* after step 0 has shape \(3,\), not \(4,\)"),
-    "too long": (PAIR, None, [True] * 6, r"has shape \(6,\), not \(5,\): one flag for each choice of '0' \(2\), '1' \(3\)"),
+    "too long": (
+        PAIR,
+        None,
+        [True] * 6,
+        r"has shape \(6,\), not \(5,\): one flag for each choice of '0' \(2\), '1' \(3\)",
+    ),
     "two axes": (FOUR, None, [[True] * 4] * 2, r"has shape \(2, 4\)"),
     "neither 0 nor 1": (FOUR, None, [0, 1, 2, 1], "holds 2; it must hold True and False, or 1 and 0"),
     "logits": (FOUR, None, [0.0, -np.inf, 0.0, 0.0], "holds -inf"),
@@ -287,7 +297,12 @@ WRONG: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
     "nothing": (FOUR, None, None, "has dtype object"),
     "ragged": (FOUR, None, [[True], [True, True]], "must be an array of flags"),
     "an unknown head": (PAIR, HEADS, {"wey": [True] * 3}, "has a mask for 'wey', which is no head.*did you mean 'way'"),
-    "a head of the wrong size": (PAIR, HEADS, {"way": [True] * 2}, r"head 'way', has shape \(2,\), not \(3,\) or \(2, 3\)"),
+    "a head of the wrong size": (
+        PAIR,
+        HEADS,
+        {"way": [True] * 2},
+        r"head 'way', has shape \(2,\), not \(3,\) or \(2, 3\)",
+    ),
     "a head by too many choices": (PAIR, HEADS, {"way": [[True] * 3] * 4}, r"has shape \(4, 3\), not"),
     "an operation by operations": (PAIR, HEADS, {"op": [[True] * 2] * 2}, r"head 'op', has shape \(2, 2\), not \(2,\)"),
     "for numbers": (spaces.Box(-1, 1, (2,)), None, [True, True], "no part of its action space is a choice among n"),
@@ -296,8 +311,8 @@ WRONG: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
 
 @pytest.mark.parametrize(("space", "heads", "mask", "message"), WRONG.values(), ids=WRONG.keys())
 def test_a_mask_of_the_wrong_form_is_named_with_its_env(space: Any, heads: Any, mask: Any, message: str) -> None:
-    good = {} if heads is not None else np.ones(sum(getattr(space, "nvec", [4])), bool)
-    envs = EnvGroup([Told(space, lambda _: good if i == 0 else mask, heads) for i in range(2)])
+    good: Any = {} if heads is not None else np.ones(sum(getattr(space, "nvec", [4])), bool)
+    envs = EnvGroup([Told(space, lambda _: good, heads), Told(space, lambda _: mask, heads)])
     if isinstance(space, spaces.Box):
         envs = EnvGroup([Told(space, lambda _: mask)])
     with pytest.raises(EnvError, match=message):
@@ -314,7 +329,7 @@ NOTHING_LEGAL: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
 
 @pytest.mark.parametrize(("space", "heads", "mask", "message"), NOTHING_LEGAL.values(), ids=NOTHING_LEGAL.keys())
 def test_no_legal_action_is_named_with_env_step_and_head(space: Any, heads: Any, mask: Any, message: str) -> None:
-    good = {} if heads is not None else np.ones(sum(getattr(space, "nvec", [4])), bool)
+    good: Any = {} if heads is not None else np.ones(sum(getattr(space, "nvec", [4])), bool)
     masks = [lambda _: good, lambda clock: mask if clock == 3 else good]
     learner = learner_on(EnvGroup([Told(space, each, heads) for each in masks]), n_steps=8, batch_size=16)
     with pytest.raises(EnvError, match=message) as caught:
@@ -341,12 +356,16 @@ def test_an_info_that_forgets_the_mask_is_named() -> None:
 
 
 def test_envs_of_which_only_some_give_masks_are_named() -> None:
-    learner = learner_on(EnvGroup([Gates(0, "info"), Gates(0, "method")]), n_steps=8, batch_size=16)
-    assert learner.collect().mask is not None
-    silent = Told(FOUR, lambda _: None)
-    del type(silent).action_masks
+    class Silent(Gates):
+        def _info(self) -> dict[str, Any]:
+            return {}
+
+    assert (
+        learner_on(EnvGroup([Gates(0, "info"), Gates(0, "method")]), n_steps=8, batch_size=16).collect().mask
+        is not None
+    )
     with pytest.raises(EnvError, match="env 1 gives no action mask, but others do"):
-        learner_on(EnvGroup([Told(FOUR, lambda _: None), silent]), n_steps=8, batch_size=16)
+        learner_on(EnvGroup([Gates(0, "info"), Silent(0, "info")]), n_steps=8, batch_size=16).collect()
 
 
 def test_flat_and_wide_masks_of_one_run_become_wide() -> None:
@@ -375,7 +394,7 @@ def test_a_key_that_the_observation_has_not_is_named() -> None:
 
 def test_without_a_key_the_mask_is_a_feature() -> None:
     learner = learner_on(group("observation"), n_steps=8, batch_size=24, policy={"mask_key": ""})
-    assert learner.policy.encoder.trunk.layers[0].weight.shape[1] == 5
+    assert n_features(learner) == 5
     with pytest.raises(EnvError, match="is closed"):
         learner.collect()
 

@@ -184,7 +184,7 @@ def _statistics(
         of_heads = [head_statistics(heads, by_head, batch.weight, coefficients.clip_range, bound)]
     return torch.cat(
         [
-            torch.mv(columns, batch.weight),
+            torch.mv(torch.where(counts, columns, 0.0), batch.weight),
             torch.stack(
                 [
                     batch.weight.sum(),

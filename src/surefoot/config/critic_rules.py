@@ -61,9 +61,7 @@ def _support(critic: CriticConfig, ppo: PPOConfig) -> list[str]:
 
 def _clip(critic: CriticConfig, ppo: PPOConfig) -> list[str]:
     if critic.kind == "scalar" and critic.clip_mode != "none":
-        return [
-            'critic.clip_mode needs critic.kind = "quantile" or "categorical"; scalars have ppo.clip_range_vf'
-        ]
+        return ['critic.clip_mode needs critic.kind = "quantile" or "categorical"; scalars have ppo.clip_range_vf']
     if critic.clip_mode != "none" and ppo.clip_range_vf is None:
         return ["critic.clip_mode needs ppo.clip_range_vf, its range"]
     if critic.kind != "scalar" and critic.clip_mode == "none" and ppo.clip_range_vf is not None:

@@ -9,7 +9,7 @@ import difflib
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -52,20 +52,28 @@ def from_dict(data: Mapping[str, Any]) -> Config:
 def from_flat(**settings: Any) -> Config:
     """Validate `PPO(...)` arguments: top-level and ppo fields flat, other sections as dicts."""
     top: dict[str, Any] = {}
-    ppo: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, raw in settings.items():
         value = raw.item() if type(raw).__module__ == "numpy" and getattr(raw, "ndim", 1) == 0 else raw
-        if name == "ppo" and isinstance(value, Mapping):
-            ppo.update(value)
-        elif name in Config.model_fields:
+        if name in Config.model_fields:
             top[name] = value
         elif name in PPOConfig.model_fields:
-            ppo[name] = value
+            flat[name] = value
         else:
-            raise ConfigError(
-                f"unknown setting {name!r}{_nearest(name, [*Config.model_fields, *PPOConfig.model_fields])}"
-            )
-    return from_dict({**top, "ppo": ppo} if ppo else top)
+            known = [*Config.model_fields, *PPOConfig.model_fields, *(dotted for dotted, _ in leaves())]
+            raise ConfigError(f"unknown setting {name!r}{nearest_option(name, known)}")
+    return from_dict(top | {"ppo": _with_flat(top.get("ppo", {}), flat)} if flat else top)
+
+
+def _with_flat(section: Any, flat: Mapping[str, Any]) -> Any:
+    """The section ``ppo`` and its flat settings together; what is no section stays, for validation to name."""
+    given = section.model_dump(exclude_unset=True) if isinstance(section, PPOConfig) else section
+    if not isinstance(given, Mapping):
+        return given
+    for name in flat.keys() & given.keys():
+        if flat[name] != given[name]:
+            raise ConfigError(f"{name} = {flat[name]!r} contradicts ppo.{name} = {given[name]!r}: give one of them")
+    return {**given, **flat}
 
 
 def from_toml(path: Path) -> dict[str, Any]:
@@ -82,25 +90,28 @@ def from_toml(path: Path) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Overlay nested sections; ``over`` wins."""
+    """Overlay nested sections; ``over`` wins. What stands in place of a section stays, for validation to name."""
     merged = dict(base)
     for key, value in over.items():
-        old = merged.get(key)
-        nested = isinstance(old, Mapping) and isinstance(value, Mapping) and key != "env_kwargs"
-        merged[key] = merge(old, value) if nested else value  # type: ignore[arg-type]  # nested narrows old
+        if key not in base or key == "env_kwargs" or not isinstance(value, Mapping):
+            merged[key] = value
+        elif isinstance(base[key], Mapping):
+            merged[key] = merge(base[key], value)
     return merged
 
 
 def to_toml(config: Config) -> str:
     """The resolved configuration as TOML; reading it back gives an equal `Config`."""
     lines, tables = [], []
-    for name, value in config.model_dump(mode="python", exclude_none=True).items():
+    for name, value in config.model_dump(mode="python").items():
         if isinstance(value, dict):
             tables.append((name, value))
         else:
-            lines.append(f"{name} = {_toml(value)}")
+            lines.append(f"{name} = {_toml(value, name)}")
     for name, table in tables:
-        lines += ["", f"[{name}]", *(f"{_key(k)} = {_toml(v)}" for k, v in table.items() if v is not None)]
+        # A None of a setting is its default, and goes unwritten; one of the env's arguments means something.
+        given = {k: v for k, v in table.items() if v is not None or name == "env_kwargs"}
+        lines += ["", f"[{name}]", *(f"{_key(k)} = {_toml(v, f'{name}.{k}')}" for k, v in given.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -120,8 +131,21 @@ def leaves(section: type[Section] = Config, prefix: str = "") -> Iterator[tuple[
 
 
 def nearest_option(name: str, options: list[str]) -> str:
-    """``; did you mean …?`` or nothing."""
-    return _nearest(name, options)
+    """``; did you mean …?`` or nothing. Options are names, dotted names or choices."""
+    by_plain = {_plain(option): option for option in options}
+    plain = _plain(name)
+    known = KNOWN_ELSEWHERE.get(plain.rpartition(".")[2])
+    if known is not None:
+        here = [known] if known in by_plain else _homes(known, by_plain)
+        return f"; here it is called {' or '.join(by_plain[h] for h in here) or known}"
+    close = _homes(plain, by_plain) or difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.6)
+    return f"; did you mean {' or '.join(repr(by_plain[c]) for c in close)}?" if close else ""
+
+
+def choices(dotted: str) -> list[str]:
+    """The words that a setting can be, if they are counted."""
+    field = dict(leaves()).get(dotted)
+    return [a for a in _literals(field.annotation) if isinstance(a, str)] if field is not None else []
 
 
 def _explain(error: ValidationError) -> str:
@@ -132,16 +156,13 @@ def _sentence(detail: Any) -> str:
     path = [str(part) for part in detail["loc"] if not _is_union_tag(str(part))]
     dotted = ".".join(path)
     if detail["type"] == "extra_forbidden":
-        siblings = [
-            name.removeprefix(f"{'.'.join(path[:-1])}.") for name, _ in leaves() if name.startswith(".".join(path[:-1]))
-        ]
-        return f"unknown setting {dotted!r}{_nearest(path[-1], siblings)}"
+        return f"unknown setting {dotted!r}{nearest_option(path[-1], _siblings(path[:-1]))}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if not path:
         return message
     hint = ""
     if detail["type"] == "literal_error" and isinstance(detail["input"], str):
-        hint = _nearest(detail["input"], _choices(dotted))
+        hint = nearest_option(detail["input"], choices(".".join(part for part in path if not part.isdigit())))
     return f"{dotted} = {detail['input']!r}: {message[0].lower()}{message[1:]}{hint}"
 
 
@@ -150,9 +171,12 @@ def _is_union_tag(part: str) -> bool:
     return "[" in part or "(" in part or part in ("float", "str", "int", "bool", "constrained-int", "constrained-float")
 
 
-def _choices(dotted: str) -> list[str]:
-    field = dict(leaves()).get(dotted)
-    return [a for a in _literals(field.annotation) if isinstance(a, str)] if field is not None else []
+def _siblings(sections: list[str]) -> list[str]:
+    """What could stand in a section; outside of all, the sections too."""
+    if not sections:
+        return [*Config.model_fields, *(name for name, _ in leaves())]
+    prefix = ".".join([*sections, ""])
+    return [name.removeprefix(prefix) for name, _ in leaves() if name.startswith(prefix)]
 
 
 def _literals(annotation: Any) -> Iterator[Any]:
@@ -165,28 +189,33 @@ def _literals(annotation: Any) -> Iterator[Any]:
             yield from _literals(argument)
 
 
-def _nearest(name: str, options: list[str]) -> str:
-    plain = name.replace("-", "_")
-    known = KNOWN_ELSEWHERE.get(plain.rsplit(".", maxsplit=1)[-1])
-    if known is not None:
-        return f"; here it is called {known}"
-    close = difflib.get_close_matches(plain, options, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _plain(name: str) -> str:
+    return name.replace("-", "_").lower()
+
+
+def _homes(name: str, options: Iterable[str]) -> list[str]:
+    """Dotted options that are the name in some section."""
+    return [option for option in options if option.endswith(f".{name}")]
 
 
 def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
+    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else _quoted(name)
 
 
-def _toml(value: Any) -> str:
+def _quoted(text: str) -> str:
+    """A basic string of TOML: the escapes of JSON, but characters beyond 16 bits as they are, and no raw DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml(value: Any, where: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        return json.dumps(value)
+        return _quoted(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(_toml(v, where) for v in value) + "]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
-    raise ConfigError(f"{value!r} cannot be written to a config file: use numbers, strings, lists and tables")
+        return "{" + ", ".join(f"{_key(str(k))} = {_toml(v, f'{where}.{k}')}" for k, v in value.items()) + "}"
+    raise ConfigError(f"{where} = {value!r} cannot be written to a config file: use numbers, text, lists and tables")

@@ -13,6 +13,7 @@ A schedule runs over the updates of the whole run. Forms::
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from itertools import pairwise
@@ -59,16 +60,11 @@ def parse_schedule(text: float | str) -> ScheduleSpec:
         _expect(len(arguments) == 2, f"warmup takes (fraction, schedule), got ({body})")
         fraction = _number(arguments[0])
         _expect(0 < fraction < 1, f"the fraction of warmup must lie in (0, 1), got {fraction}")
-        return ScheduleSpec("warmup", (), (fraction,), parse_schedule(arguments[1]))
+        inner = parse_schedule(arguments[1])
+        _expect(inner.kind != "decay", "decay(…) is for ent_coef by itself; inside warmup use linear, cosine, piecewise")
+        return ScheduleSpec("warmup", (), (fraction,), inner)
     if name == "decay":
-        _expect(
-            3 <= len(arguments) <= 5,
-            f"decay takes (start, floor, updates[, window[, tolerance]]), got ({body})",
-        )
-        start, floor, *marks = map(_number, arguments)
-        _expect(0 <= floor <= start, f"decay needs 0 <= floor <= start, got start {start}, floor {floor}")
-        _expect(marks[0] >= 1, f"decay needs at least one update, got {marks[0]:g}")
-        return ScheduleSpec("decay", (start, floor), tuple(marks))
+        return _decay(arguments)
     raise ValueError(f"unknown schedule {name!r}; use {FORMS}")
 
 
@@ -79,6 +75,23 @@ def _piecewise(arguments: list[str]) -> ScheduleSpec:
     increasing = all(a < b for a, b in pairwise(marks))
     _expect(increasing and marks[0] >= 0 and marks[-1] <= 1, "fractions of piecewise must rise within [0, 1]")
     return ScheduleSpec("piecewise", tuple(_number(p[1]) for p in points), marks)
+
+
+def _decay(arguments: list[str]) -> ScheduleSpec:
+    _expect(
+        3 <= len(arguments) <= 5,
+        f"decay takes (start, floor, updates[, window[, tolerance]]), got ({', '.join(arguments)})",
+    )
+    start, floor, updates, *delay = map(_number, arguments)
+    _expect(0 <= floor <= start, f"decay needs 0 <= floor <= start, got start {start}, floor {floor}")
+    _expect(updates >= 1, f"decay needs at least one update, got {updates:g}")
+    _expect(updates.is_integer(), f"the updates of decay must be a whole number, got {updates:g}")
+    for window in delay[:1]:
+        whole = window.is_integer() and window >= 2
+        _expect(whole, f"the window of decay must be a whole number of at least 2, got {window:g}")
+    for tolerance in delay[1:]:
+        _expect(0 <= tolerance < math.inf, f"the tolerance of decay must be finite and not below 0, got {tolerance:g}")
+    return ScheduleSpec("decay", (start, floor), (updates, *delay))
 
 
 def _split(body: str) -> list[str]:

@@ -359,6 +359,9 @@ def _other_complaints(config: Config) -> list[str]:
         found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
         found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
+    inert = [name for name in ("activation", "layer_norm") if changed(policy, name)]
+    if inert and not policy.hidden_sizes:
+        found.append(f"policy.{', policy.'.join(inert)} needs a hidden layer: policy.hidden_sizes is empty")
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from surefoot.errors import ConfigError
 from surefoot.rollout.group import EnvGroup
+from surefoot.rollout.guard import Guard
 from surefoot.spaces import Array
 
 Act = Callable[[Mapping[str, Array], Array], Any]
@@ -43,7 +44,7 @@ class Evaluation:
             "min_reward": min(self.returns),
             "max_reward": max(self.returns),
             "mean_ep_length": float(np.mean(self.lengths)),
-            "episodes": float(len(self.returns)),
+            "episodes": len(self.returns),
         }
         return found | ({"success_rate": float(np.mean(self.successes))} if self.successes else {})
 
@@ -52,6 +53,8 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
     """Episode i starts from seed + i, so that the result does not depend on the number of envs."""
     if n_episodes < 1:
         raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
+    if seed < 0:
+        raise ConfigError(f"seed must be at least 0, got {seed}")
     n = envs.n_envs
     playing = list(range(n))
     total, length = np.zeros(n), np.zeros(n, np.int64)
@@ -60,8 +63,12 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
     started, finished = n, 0
     observation = envs.reset_each([seed + i for i in range(n)])
     fresh = np.ones(n, np.bool_)
+    guard, steps = Guard(), 0
     while finished < n_episodes:
+        guard.observations(observation, steps)
         step = envs.step(act(observation, fresh))
+        guard.check(step.reward, "reward", steps)
+        steps += 1
         fresh = step.terminated | step.truncated
         observation = step.observation
         total += step.reward

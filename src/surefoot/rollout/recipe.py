@@ -42,4 +42,11 @@ def _given(spec: EnvSpec, registered: EnvSpec) -> dict[str, Any]:
     given = {name: value for name, value in spec.kwargs.items() if name not in NOT_OF_THE_ENV}
     given.setdefault("max_episode_steps", spec.max_episode_steps)
     usual = {"max_episode_steps": registered.max_episode_steps} | registered.kwargs
-    return {name: value for name, value in given.items() if name not in usual or usual[name] is not value != usual[name]}
+    return {name: value for name, value in given.items() if name not in usual or not _same(value, usual[name])}
+
+
+def _same(left: Any, right: Any) -> bool:
+    try:
+        return bool(left == right)
+    except ValueError:  # arrays have no single answer
+        return False

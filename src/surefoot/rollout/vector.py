@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from surefoot.errors import EnvError
 from surefoot.rollout.env_state import Resumable
-from surefoot.rollout.envs import Envs, Flags, Step
+from surefoot.rollout.envs import Envs, Flags, Step, env_seeds
 from surefoot.rollout.group import NO_INFO
 from surefoot.rollout.masks import MASK_KEY
 from surefoot.rollout.vector_masks import VectorActions
@@ -37,7 +37,7 @@ class VectorEnvs(Envs):
 
     def reset(self, seed: int) -> Mapping[str, Array]:
         try:
-            observation, info = self.env.reset(seed=seed)
+            observation, info = self.env.reset(seed=self._seeds(seed))
         except Exception as error:
             raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
         self._resetting = np.zeros(self.n_envs, np.bool_)
@@ -94,6 +94,12 @@ class VectorEnvs(Envs):
 
     def close(self) -> None:
         self.env.close()
+
+    def _seeds(self, seed: int) -> Any:
+        """One seed for each env where the vector env takes them, so that nearby root seeds share no env."""
+        seeds = env_seeds(seed, self.n_envs)
+        takes_many = isinstance(self.env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        return seeds if takes_many else seeds[0]
 
     def _final(
         self, done: Flags, current: Mapping[str, Array], info: Mapping[str, Any]

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefoot.algo.learner import IterationRecord
+from surefoot.config.schema import RunConfig
 from surefoot.errors import ConfigError
 from surefoot.evaluate.episodes import Evaluation
 from surefoot.rollout.buffer import Rollout
 
 if TYPE_CHECKING:
     from surefoot.train.ppo import PPO
+
+BEST = "best"
+"""Where in a run directory the best agent lies."""
 
 
 class Callback:
@@ -84,6 +88,9 @@ class EvaluationCallback(Callback):
         patience: int = 0,
         deterministic: bool = True,
     ) -> None:
+        for name, value, least in (("n_episodes", n_episodes, 1), ("seed", seed, 0), ("patience", patience, 0)):
+            if value < least:
+                raise ConfigError(f"{name} of an evaluation must be at least {least}, got {value}")
         self._every = Every(every)
         self._n_episodes, self._seed, self._deterministic = n_episodes, seed, deterministic
         self._best_path, self._patience = best_path, patience
@@ -92,6 +99,7 @@ class EvaluationCallback(Callback):
         self.last: Evaluation | None = None
 
     def on_start(self, agent: PPO) -> None:
+        agent.evaluation_envs()  # an env that cannot be made a second time is better known now
         self._every.last = agent.num_timesteps
 
     def on_update(self, agent: PPO, record: IterationRecord) -> bool | None:
@@ -169,8 +177,24 @@ def as_callback(given: CallbackLike) -> CallbackList:
     """None, a callback, a function (agent, record), or several of them."""
     if given is None:
         return CallbackList([])
+    if isinstance(given, CallbackList):
+        return given
     if isinstance(given, Callback):
         return CallbackList([given])
+    if isinstance(given, type):
+        raise ConfigError(f"callback = {given.__name__} is a class: give an instance, {given.__name__}(…)")
     if callable(given):
         return CallbackList([FunctionCallback(given)])
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(f"callback must be a Callback, a function (agent, record), or a list of them, got {given!r}")
     return CallbackList([callback for item in given for callback in as_callback(item).callbacks])
+
+
+def run_callbacks(settings: RunConfig, directory: Path) -> CallbackList:
+    """What the configuration of a run asks for: evaluations, the best agent, the stop when it no longer improves."""
+    if not settings.eval_every:
+        return CallbackList([])
+    best, patience = directory / BEST, settings.patience
+    return CallbackList(
+        [EvaluationCallback(settings.eval_every, settings.eval_episodes, best_path=best, patience=patience)]
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from surefoot.algo.learner import Abandoned, IterationRecord, Learner
+from surefoot.errors import EnvError, NonFiniteError
 from surefoot.train.callbacks import CallbackList, Every
 from surefoot.train.progress import Display
 from surefoot.train.run import Captured, Run
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 2.0
 """A signal waits so long for the end of an iteration; longer ones are given up and their start is what is saved."""
+LONG_SECONDS = 1.0
+CAPTURE_SHARE = 0.1
+"""The start of an iteration is kept in memory if the last one was long, or if keeping it costs a small share of it.
+An iteration whose start is not kept is never given up."""
 
 
 def train(agent: PPO, target: int, callback: CallbackList, display: Display, run: Run | None) -> None:
@@ -38,8 +43,9 @@ def train(agent: PPO, target: int, callback: CallbackList, display: Display, run
 
 
 def _iterate(agent: PPO, target: int, callback: CallbackList, display: Display) -> None:
-    clock = Clock(agent.num_timesteps)
-    while agent.num_timesteps < target and iteration(agent, target, callback, clock):
+    clock, goes_on = Clock(agent.num_timesteps), True
+    while goes_on and agent.num_timesteps < target:
+        goes_on = iteration(agent, target, callback, clock).goes_on
         display.show(agent.num_timesteps, agent.take_logged())
 
 
@@ -47,49 +53,92 @@ def _iterate_recoverably(agent: PPO, target: int, callback: CallbackList, displa
     """As `_iterate`, with metrics and checkpoints; the first is written before anything is trained."""
     learner, settings = agent.learner, run.config.run
     clock, due = Clock(learner.timesteps), Every(settings.checkpoint_every or 10**18, learner.timesteps)
-    last = run.capture(learner, callback.state())
-    saved = run.save(last)
+    keeper = Keeper(run, learner, callback)
     with Signals() as signals:
-        goes_on, seconds = True, 0.0
-        while goes_on and learner.timesteps < target and signals.received is None:
-            began = time.perf_counter()
-            if seconds > PATIENCE_SECONDS and last.timesteps != learner.timesteps:
-                last = run.capture(learner, callback.state())
-            learner.interrupted = _asker(signals, 0.0 if last.timesteps == learner.timesteps else PATIENCE_SECONDS)
-            try:
-                goes_on = iteration(agent, target, callback, clock)
-            except Abandoned:
-                raise Interrupted(signals.received or 0, str(_save_if_new(run, last, saved))) from None
-            seconds = time.perf_counter() - began
+        outcome = Outcome(goes_on=True, learned=False)
+        while outcome.goes_on and learner.timesteps < target and signals.received is None:
+            with keeper.watched(signals):
+                outcome = iteration(agent, target, callback, clock)
             metrics = agent.take_logged()
             display.show(learner.timesteps, metrics)
-            if learner.updates % settings.log_interval == 0:
-                run.log(learner.timesteps, metrics)
+            run.note(metrics)
+            if outcome.learned and learner.updates % settings.log_interval == 0:
+                run.write_line(learner.timesteps)
             if due.due(learner.timesteps):
-                last = run.capture(learner, callback.state())
-                saved = run.save(last)
-        saved = _save_if_new(run, run.capture(learner, callback.state()), saved)
+                keeper.save()
+        keeper.save()
         if signals.received is not None:
-            raise Interrupted(signals.received, str(saved))
+            raise keeper.interruption(signals.received)
 
 
-def _asker(signals: Signals, patience: float) -> Callable[[], bool]:
-    return lambda: signals.waited() > patience
+class Keeper:
+    """Keeps the state between two iterations, in memory and as checkpoints."""
+
+    def __init__(self, run: Run, learner: Learner, callback: CallbackList) -> None:
+        self._run, self._learner, self._callback = run, learner, callback
+        self._iteration_seconds = self._capture_seconds = 0.0
+        self._kept = self._capture()
+        self._saved = run.save(self._kept)
+
+    def save(self) -> None:
+        """Write a checkpoint of this moment, unless the last one is of it."""
+        if self._kept.timesteps != self._learner.timesteps:
+            self._kept = self._capture()
+        self._write()
+
+    @contextmanager
+    def watched(self, signals: Signals) -> Iterator[None]:
+        """Around an iteration: a signal that has waited long gives it up and saves its start, if that is kept."""
+        cheap = self._capture_seconds <= CAPTURE_SHARE * self._iteration_seconds
+        if self._kept.timesteps != self._learner.timesteps and (cheap or self._iteration_seconds > LONG_SECONDS):
+            self._kept = self._capture()
+        began = time.perf_counter()
+        if self._kept.timesteps == self._learner.timesteps:
+            self._learner.interrupted = lambda: signals.waited() > PATIENCE_SECONDS
+        try:
+            yield
+        except Abandoned:
+            self._write()
+            raise self.interruption(signals.received or 0) from None
+        except (EnvError, NonFiniteError) as error:
+            raise type(error)(f"{error}\nthe last checkpoint is {self._saved}; {self._run.how_to_go_on}") from error
+        finally:
+            self._learner.interrupted = never
+        self._iteration_seconds = time.perf_counter() - began
+
+    def interruption(self, number: int) -> Interrupted:
+        """What to raise on a signal."""
+        return Interrupted(number, str(self._saved), self._kept.timesteps)
+
+    def _capture(self) -> Captured:
+        began = time.perf_counter()
+        captured = self._run.capture(self._learner, self._callback.state())
+        self._capture_seconds = time.perf_counter() - began
+        return captured
+
+    def _write(self) -> None:
+        if self._run.checkpoints.path_of(self._kept.timesteps) != self._saved:
+            self._saved = self._run.save(self._kept)
 
 
-def _save_if_new(run: Run, captured: Captured, saved: Path) -> Path:
-    return saved if run.checkpoints.path_of(captured.timesteps) == saved else run.save(captured)
+class Outcome(NamedTuple):
+    """How an iteration ended."""
+
+    goes_on: bool
+    """No callback says stop."""
+    learned: bool
+    """There was an update, not only a rollout."""
 
 
-def iteration(agent: PPO, target: int, callback: CallbackList, clock: Clock) -> bool:
-    """One rollout and its update; False if a callback says stop."""
+def iteration(agent: PPO, target: int, callback: CallbackList, clock: Clock) -> Outcome:
+    """One rollout and its update."""
     learner = agent.learner
     rollout = learner.collect()
     if callback.on_rollout(agent, rollout) is False:
-        return False
+        return Outcome(goes_on=False, learned=False)
     record = learner.learn(rollout, planned_updates(learner, target))
     agent.log(iteration_metrics(record) | clock.metrics(learner))
-    return callback.on_update(agent, record) is not False
+    return Outcome(callback.on_update(agent, record) is not False, learned=True)
 
 
 def planned_updates(learner: Learner, target: int) -> int:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from surefoot.algo.learner import Learner
 from surefoot.config import Config, config_hash, from_dict, from_toml, to_toml
 from surefoot.errors import RunError
-from surefoot.store import CheckpointStore, Snapshot
-from surefoot.store.checkpoints import Found
+from surefoot.store import CheckpointStore, Found, Snapshot
+from surefoot.store.files import SYSTEM
+from surefoot.store.swap import put_file
 from surefoot.train.checkpoint import to_snapshot, versions
-from surefoot.train.sinks import METRICS_FILE, Sink, open_sinks
+from surefoot.train.callbacks import BEST as BEST  # noqa: PLC0414  # part of a run directory, as the others
+from surefoot.train.sinks import METRICS_FILE, Sink, open_sinks, require_extras
 
 CONFIG_FILE = "config.toml"
 CHECKPOINTS = "checkpoints"
-BEST = "best"
+FREE_TO_CHANGE = ("run", "total_timesteps")
+"""Settings of a run that may be edited between two parts of it; the others decide the training."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Run:
     config: Config
     checkpoints: CheckpointStore
     sinks: list[Sink]
+    pending: dict[str, float] = field(default_factory=dict)
+    """Metrics since the last line that was written."""
 
     @classmethod
     def create(cls, path: Path, config: Config) -> Run:
@@ -45,23 +50,37 @@ class Run:
             raise RunError(
                 f"{path} already holds a run; continue it with `surefoot resume {path}`, or choose another directory"
             )
+        require_extras(config.run.sinks)
+        text = to_toml(config)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            (path / CONFIG_FILE).write_text(to_toml(config), encoding="utf-8")
         except OSError as error:
             raise RunError(f"cannot write the run directory {path}: {error.strerror}") from error
+        _write_config(path, text)
         return cls(path, config, _store(path, config), open_sinks(path, config.run.sinks))
 
     @classmethod
-    def reopen(cls, path: Path, config: Config, timesteps: int) -> Run:
-        """Continue at ``timesteps`` env steps: metrics beyond them are dropped, they will be written again."""
-        (path / CONFIG_FILE).write_text(to_toml(config), encoding="utf-8")
-        return cls(path, config, _store(path, config), open_sinks(path, config.run.sinks, timesteps))
+    def reopen(cls, path: Path, config: Config, timesteps: int, extra: Mapping[str, Any] | None = None) -> Run:
+        """Continue at ``timesteps`` env steps: metrics beyond them are dropped, they will be written again.
+
+        ``extra`` is what the checkpoint holds besides the learner.
+        """
+        require_extras(config.run.sinks)
+        _write_config(path, to_toml(config))
+        pending = dict((extra or {}).get("pending", {}))
+        return cls(path, config, _store(path, config), open_sinks(path, config.run.sinks, timesteps), pending)
+
+    @classmethod
+    def restart(cls, path: Path, config: Config) -> Run:
+        """Start again in the directory of a run; its old checkpoints are moved aside, its metrics dropped."""
+        require_extras(config.run.sinks)
+        put_aside(path / CHECKPOINTS)
+        return cls.reopen(path, config, 0)
 
     def capture(self, learner: Learner, callbacks: Mapping[str, Any]) -> Captured:
         """A copy, in memory, of the learner and the callbacks."""
         state = learner.state()
-        snapshot = to_snapshot(state, self.config, {"callbacks": dict(callbacks)})
+        snapshot = to_snapshot(state, self.config, {"callbacks": dict(callbacks), "pending": dict(self.pending)})
         return Captured(learner.timesteps, snapshot, state.exact)
 
     def save(self, captured: Captured) -> Path:
@@ -74,10 +93,22 @@ class Run:
             versions=versions(),
         )
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """One line of metrics to every sink."""
+    def note(self, metrics: Mapping[str, float]) -> None:
+        """Add metrics to the next line."""
+        self.pending |= metrics
+
+    def write_line(self, step: int) -> None:
+        """One line to every sink, with all metrics since the last."""
         for sink in self.sinks:
-            sink.write(step, metrics)
+            sink.write(step, self.pending)
+        self.pending = {}
+
+    @property
+    def how_to_go_on(self) -> str:
+        """What to do to continue the run."""
+        if self.config.env:
+            return f"go on with `surefoot resume {self.path}`"
+        return f"go on with PPO.load('{self.path / CHECKPOINTS}/…', env=…)"
 
     def close(self) -> None:
         """Flush the sinks."""
@@ -97,6 +128,43 @@ def latest_checkpoint(path: Path) -> Found:
     return CheckpointStore(path / CHECKPOINTS).latest()
 
 
+def require_unchanged(path: Path, edited: Config, saved: Config) -> None:
+    """Raise if the file of a run says something else than its checkpoint about what decides the training."""
+    now, then = flat_settings(edited), flat_settings(saved)
+    differing = [
+        f"{name} = {now.get(name)!r} (trained with {then.get(name)!r})"
+        for name in sorted(now.keys() | then.keys())
+        if now.get(name) != then.get(name) and name.partition(".")[0] not in FREE_TO_CHANGE
+    ]
+    if differing:
+        raise RunError(
+            f"{path / CONFIG_FILE} was changed: {'; '.join(differing)}. Only total_timesteps and [run] may change within "
+            f"a run: set the old values again, or train anew with `surefoot train --config {path / CONFIG_FILE}`"
+        )
+
+
+def flat_settings(config: Config) -> dict[str, Any]:
+    """All settings by dotted name, as JSON holds them."""
+    found: dict[str, Any] = {}
+    for name, value in config.model_dump(mode="json").items():
+        section = isinstance(value, dict) and name != "env_kwargs"
+        found |= {f"{name}.{key}": part for key, part in value.items()} if section else {name: value}
+    return found
+
+
+def put_aside(path: Path) -> None:
+    """Rename a directory to the first free name beside it."""
+    if not path.exists():
+        return
+    number = 1
+    while (aside := path.with_name(f"{path.name}.old-{number}")).exists():
+        number += 1
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise RunError(f"cannot move {path} aside: {error.strerror}") from error
+
+
 def require_run(path: Path) -> None:
     """Raise if there is no run in the directory."""
     if not path.is_dir():
@@ -105,5 +173,10 @@ def require_run(path: Path) -> None:
         raise RunError(f"{path} holds no run: {CONFIG_FILE} is missing")
 
 
+def _write_config(path: Path, text: str) -> None:
+    put_file((path / CONFIG_FILE).absolute(), text.encode(), SYSTEM)
+
+
 def _store(path: Path, config: Config) -> CheckpointStore:
-    return CheckpointStore(path / CHECKPOINTS, keep_last=config.run.keep_checkpoints)
+    keep_last = config.run.keep_checkpoints if config.run.checkpoint_every else 1
+    return CheckpointStore(path / CHECKPOINTS, keep_last=keep_last)

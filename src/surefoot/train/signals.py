@@ -12,14 +12,19 @@ HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(SystemExit):
-    """Training stopped on a signal after its state was saved; ends the process with 128 + the signal's number."""
+    """Training stopped on a signal after its state was saved; ends the process with 128 + the signal's number.
 
-    def __init__(self, number: int, where: str) -> None:
+    An iteration that was given up half way is not part of what is saved; the agent in memory is then in the midst of
+    it, and the saved one is the one to go on with.
+    """
+
+    def __init__(self, number: int, where: str, timesteps: int) -> None:
         super().__init__(128 + number)
-        self.number, self.where = number, where
+        self.number, self.where, self.timesteps = number, where, timesteps
 
     def __str__(self) -> str:
-        return f"stopped by {signal.Signals(self.number).name}; everything up to here is saved in {self.where}"
+        name = signal.Signals(self.number).name
+        return f"stopped by {name}; everything up to env step {self.timesteps} is saved in {self.where}"
 
 
 class Signals:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from surefoot.errors import MissingExtraError, RunError
+from surefoot.store.files import SYSTEM
+from surefoot.store.swap import put_file
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -95,22 +97,38 @@ class MLflow:
 
 
 SINKS: dict[str, Any] = {"tensorboard": TensorBoard, "wandb": WandB, "mlflow": MLflow}
+EXTRAS = ("wandb", "mlflow")
+
+
+def require_extras(names: tuple[str, ...]) -> None:
+    """Raise if a named sink needs a package that is not installed."""
+    for name in names:
+        if name in EXTRAS:
+            _extra(name)
 
 
 def open_sinks(directory: Path, names: tuple[str, ...], resume_at: int | None = None) -> list[Sink]:
     """``metrics.jsonl`` and the named sinks; on resume, lines beyond ``resume_at`` env steps are dropped."""
-    return [JsonLines(directory, resume_at), *(SINKS[name](directory, resume_at) for name in names)]
+    opened: list[Sink] = []
+    try:
+        for kind in (JsonLines, *(SINKS[name] for name in names)):
+            opened.append(kind(directory, resume_at))
+    except BaseException:
+        for sink in opened:
+            sink.close()
+        raise
+    return opened
 
 
 def read_metrics(directory: Path) -> list[dict[str, float | None]]:
     """All lines of ``metrics.jsonl``; a torn last line, as a crash leaves it, is passed over."""
     path = directory / METRICS_FILE
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = path.read_bytes().splitlines() if path.exists() else []
     found = []
     for number, line in enumerate(lines, 1):
         try:
             found.append(json.loads(line))
-        except json.JSONDecodeError:
+        except ValueError:  # no JSON, or no text
             if number < len(lines):
                 raise RunError(f"{path} is damaged in line {number}") from None
     return found
@@ -120,16 +138,14 @@ def drop_after(path: Path, step: int) -> None:
     """Remove lines of a JSON-lines file that lie beyond ``step``: a continued run will write them again."""
     if not path.exists():
         return
-    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-    temporary.replace(path)
+    kept = [line for line in path.read_bytes().splitlines() if _step_of(line) <= step]
+    put_file(path.absolute(), b"".join(line + b"\n" for line in kept), SYSTEM)
 
 
-def _step_of(line: str) -> float:
+def _step_of(line: bytes) -> float:
     try:
         return float(json.loads(line)["step"])
-    except (json.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):  # no JSON, no text, no line of metrics
         return math.inf
 
 

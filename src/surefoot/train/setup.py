@@ -1,0 +1,115 @@
+"""Before an agent is made: the configuration and the env belong together, and everything can be saved."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import gymnasium
+import torch
+from gymnasium.vector import VectorEnv
+
+from surefoot.config import Config, from_flat
+from surefoot.errors import ConfigError
+from surefoot.rollout.make import EnvLike, own_n_envs, require_env
+from surefoot.rollout.recipe import Recipe, recipe_of
+from surefoot.store import jsontext
+
+
+def configure(env: EnvLike, settings: dict[str, Any]) -> Config:
+    """The configuration of ``PPO(env, **settings)``."""
+    require_env(env)
+    n_envs = own_n_envs(env)
+    own = {} if n_envs is None else {"n_envs": n_envs}
+    return settled(env, from_flat(**(own | settings)))
+
+
+def settled(env: EnvLike, config: Config) -> Config:
+    """The configuration with what the env itself decides; a contradiction between the two is refused."""
+    require_env(env)
+    n_envs = own_n_envs(env)
+    if n_envs is not None and config.n_envs != n_envs:
+        raise ConfigError(
+            f"n_envs = {config.n_envs}, but the given {type(env).__name__} is {n_envs} env(s); "
+            f"set n_envs = {n_envs} or leave it out, or give an id or a callable"
+        )
+    config = _with_instance(env, config) if n_envs is not None else _with_maker(env, config)
+    _require_json(config.env_kwargs)
+    _require_device(config.device)
+    return config
+
+
+def adopted(env: EnvLike, config: Config) -> Config:
+    """The configuration of a saved agent for another env than the one it was saved with."""
+    require_env(env)
+    if own_n_envs(env) is not None:
+        return config.model_copy(update={"env": "", "env_kwargs": {}})
+    return config.model_copy(update={"env": env if isinstance(env, str) else ""})
+
+
+def read_count(name: str, value: Any) -> int:
+    """A positive whole number; one written as 1e5 counts."""
+    whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not whole or int(value) != value:
+        raise ConfigError(f"{name} must be a whole number, got {value!r}")
+    if value < 1:
+        raise ConfigError(f"{name} must be at least 1, got {value}")
+    return int(value)
+
+
+def _with_maker(env: EnvLike, config: Config) -> Config:
+    """For an id or a callable: only an id can be written down."""
+    if isinstance(env, str):
+        if config.env not in ("", env):
+            raise ConfigError(f"the configuration is for env = {config.env!r}, but {env!r} is given: change one of them")
+        return config.model_copy(update={"env": env})
+    if config.env:
+        raise ConfigError(
+            f"the configuration is for env = {config.env!r}, but a callable is given: leave config.env empty, or give "
+            f"PPO({config.env!r}, config=…)"
+        )
+    return config
+
+
+def _with_instance(env: EnvLike, config: Config) -> Config:
+    """For an instance: how it can be made again, if its spec tells."""
+    recipe = recipe_of(env) if isinstance(env, gymnasium.Env | VectorEnv) else None
+    if recipe is None or not _is_json(recipe.env_kwargs):
+        recipe = Recipe("", {})
+    if config.env_kwargs not in ({}, recipe.env_kwargs):
+        raise ConfigError(
+            f"env_kwargs = {config.env_kwargs!r} are for making an env, but the given {type(env).__name__} is made "
+            "already: give them to gymnasium.make, or give PPO the id"
+        )
+    if config.env not in ("", recipe.env_id):
+        raise ConfigError(
+            f"the configuration is for env = {config.env!r}, but the given env is {recipe.env_id or 'one without id'}: "
+            "leave config.env empty"
+        )
+    return config.model_copy(update={"env": recipe.env_id, "env_kwargs": recipe.env_kwargs})
+
+
+def _require_json(env_kwargs: dict[str, Any]) -> None:
+    for name, value in env_kwargs.items():
+        if not _is_json(value):
+            raise ConfigError(
+                f"env_kwargs[{name!r}] is a {type(value).__name__}, which cannot be saved with the agent: use numbers, "
+                "text, lists and dicts, or make the env in a function that needs no arguments"
+            )
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        jsontext.dumps(value)
+    except (jsontext.InvalidJson, TypeError):
+        return False
+    return True
+
+
+def _require_device(name: str) -> None:
+    try:
+        torch.empty(0, device=torch.device(name))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"device = {name!r} is not there: use cpu, cuda or cuda:N ({reason})") from None
