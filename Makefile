@@ -20,7 +20,7 @@ demo: setup  ## train CartPole with live progress, then evaluate it
 	$(BIN)/surefoot eval runs/demo --episodes 50
 
 test: setup  ## the tests, within ten minutes on two cores
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -45,7 +45,8 @@ faults: setup  ## the long fault suites, into docs/reliability.md
 	cd tests && ../$(BIN)/python -m faults.report
 
 docs: setup  ## regenerate the documents that hold figures
-	$(BIN)/python -m tests.docs
+	$(BIN)/python docs/generate_risk_table.py
+	$(BIN)/python benchmarks/learning.py --report
 
 clean:
 	rm -rf $(VENV) runs

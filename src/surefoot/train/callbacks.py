@@ -15,12 +15,10 @@ from surefoot.config.schema import RunConfig
 from surefoot.errors import ConfigError
 from surefoot.evaluate.episodes import Evaluation
 from surefoot.rollout.buffer import Rollout
+from surefoot.train.run import BEST
 
 if TYPE_CHECKING:
     from surefoot.train.ppo import PPO
-
-BEST = "best"
-"""Where in a run directory the best agent lies."""
 
 
 class Callback:

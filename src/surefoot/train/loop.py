@@ -92,7 +92,7 @@ class Keeper:
         cheap = self._capture_seconds <= CAPTURE_SHARE * self._iteration_seconds
         if self._kept.timesteps != self._learner.timesteps and (cheap or self._iteration_seconds > LONG_SECONDS):
             self._kept = self._capture()
-        began = time.perf_counter()
+        began, before = time.perf_counter(), self._learner.interrupted
         if self._kept.timesteps == self._learner.timesteps:
             self._learner.interrupted = lambda: signals.waited() > PATIENCE_SECONDS
         try:
@@ -103,7 +103,7 @@ class Keeper:
         except (EnvError, NonFiniteError) as error:
             raise type(error)(f"{error}\nthe last checkpoint is {self._saved}; {self._run.how_to_go_on}") from error
         finally:
-            self._learner.interrupted = never
+            self._learner.interrupted = before
         self._iteration_seconds = time.perf_counter() - began
 
     def interruption(self, number: int) -> Interrupted:

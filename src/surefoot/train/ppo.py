@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,23 +11,25 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
 
 from surefoot.algo.learner import Learner, LearnerState
-from surefoot.config import Config, config_hash, from_flat
+from surefoot.config import Config, config_hash
 from surefoot.errors import ConfigError
 from surefoot.evaluate.episodes import Evaluation, play
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import EnvGroup
-from surefoot.rollout.make import EnvLike, env_factory, make_envs, own_n_envs
+from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs, require_env
 from surefoot.rollout.masks import require_legal
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
-from surefoot.train.callbacks import CallbackLike, as_callback
+from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
 from surefoot.train.checkpoint import from_snapshot, to_snapshot, versions
+from surefoot.train.inputs import read_observation, read_starts, read_state
 from surefoot.train.loop import train
 from surefoot.train.progress import Silent, open_display
-from surefoot.train.run import Run
+from surefoot.train.run import Run, require_no_run
+from surefoot.train.setup import adopted, configure, read_count, require_same_spaces, settled
+from surefoot.train.signals import Interrupted
 
 EVALUATION_ENVS = 8
 POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
@@ -43,16 +46,24 @@ class PPO:
         print(agent.evaluate(20, seed=1).mean)
     """
 
-    def __init__(self, env: EnvLike, *, config: Config | None = None, **settings: Any) -> None:
-        if isinstance(env, str) and env in POLICY_NAMES:
-            raise ConfigError(f"the env comes first: PPO(env, …); the network is set by policy=dict(…), not {env!r}")
+    def __init__(self, env: EnvLike, *misplaced: Any, config: Config | None = None, **settings: Any) -> None:
+        if misplaced or (isinstance(env, str) and env in POLICY_NAMES):
+            raise ConfigError(
+                f"the env comes first: PPO(env, …), and settings have names; the network is set by policy=dict(…), not "
+                f"{env!r}"
+            )
         if config is not None and settings:
             raise ConfigError(f"give either config or single settings, not both (got {', '.join(settings)})")
         self._env = env
-        self.config = config if config is not None else _configure(env, settings)
+        self.config = settled(env, config) if config is not None else configure(env, settings)
         chosen = self.config
         envs = make_envs(env, chosen.n_envs, chosen.env_kwargs, chosen.workers, chosen.worker_timeout)
-        self.learner = Learner(chosen, envs)
+        try:
+            self.learner = Learner(chosen, envs)
+        except BaseException:
+            if own_n_envs(env) is None:  # what was made here, workers among it, has no other owner
+                envs.close()
+            raise
         self.logger_values: dict[str, float] = {}
         self._logged: dict[str, float] = {}
         self._evaluation_envs: EnvGroup | None = None
@@ -77,18 +88,23 @@ class PPO:
     ) -> PPO:
         """Train that many env steps more, rounded up to whole rollouts.
 
-        With ``run_dir``, metrics and checkpoints are written there, and Ctrl-C saves before it stops.
+        With ``run_dir``, metrics and checkpoints are written there, the evaluations of the run's settings are made,
+        and Ctrl-C saves before it stops.
         """
-        if total_timesteps < 1:
-            raise ConfigError(f"total_timesteps must be at least 1, got {total_timesteps}")
-        target = self.num_timesteps + total_timesteps
-        config = self.config.model_copy(update={"total_timesteps": target})
-        run = None if run_dir is None else Run.create(Path(run_dir), config)
+        target = self.num_timesteps + read_count("total_timesteps", total_timesteps)
+        callbacks = as_callback(callback)
+        if run_dir is None:
+            self.train_to(target, callbacks, progress_bar, None)
+            return self
+        run = Run.create(Path(run_dir), self.config.model_copy(update={"total_timesteps": target}))
+        own = run_callbacks(run.config.run, run.path)
         try:
-            self.train_to(target, callback, progress_bar, run)
+            self.train_to(target, CallbackList([*own.callbacks, *callbacks.callbacks]), progress_bar, run)
+        except Interrupted as stop:
+            print(f"{stop}; {run.how_to_go_on}", file=sys.stderr, flush=True)
+            raise
         finally:
-            if run is not None:
-                run.close()
+            run.close()
         return self
 
     def train_to(self, target: int, callback: CallbackLike, progress_bar: bool, run: Run | None) -> None:
@@ -109,20 +125,11 @@ class PPO:
 
         ``action_masks`` is an array of legal actions or a dict of such by head, with one row for each observation.
         """
-        layout = self.learner.envs.layout
-        leaf = layout.leaves[0]
-        parts = layout.split(obs)
-        single = parts[leaf.name].ndim == len(leaf.shape)
-        if single:
-            parts = {name: array[None] for name, array in parts.items()}
-        for each in layout.leaves:
-            if parts[each.name].shape[1:] != each.shape:
-                raise ConfigError(
-                    f"observation {each.name!r} has shape {parts[each.name].shape[1:]}, the env gives {each.shape}"
-                )
-        masks = None if action_masks is None else self._read_masks(action_masks, len(parts[leaf.name]), single)
-        fresh = None if episode_start is None else np.atleast_1d(np.asarray(episode_start, bool))
-        actions, state = self.act(parts, state, fresh, deterministic, masks)
+        parts, single = read_observation(self.envs.layout, self.envs.observation_space, obs)
+        n_rows = len(next(iter(parts.values())))
+        masks = None if action_masks is None else self._read_masks(action_masks, n_rows, single)
+        before = read_state(state, n_rows, self.learner.policy.state_size)
+        actions, state = self.act(parts, before, read_starts(episode_start, n_rows), deterministic, masks)
         return (row_of(actions, 0) if single else actions), state
 
     def act(
@@ -132,6 +139,7 @@ class PPO:
         fresh: Array | None,
         deterministic: bool,
         masks: Array | None = None,
+        sampler: torch.Generator | None = None,
     ) -> tuple[Any, Array | None]:
         """Env actions [N, ...] for raw observation leaves [N, ...], and memory states [N, n] (None without memory).
 
@@ -157,23 +165,31 @@ class PPO:
             else:
                 parameters = policy.action_parameters(tensors)
             distribution = learner.family.bind(parameters, mask)
-            action = distribution.mode() if deterministic else distribution.sample(self._sampler)
+            action = distribution.mode() if deterministic else distribution.sample(sampler or self._sampler)
             return learner.family.to_env(action.cpu()), state
 
     def evaluate(
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
     ) -> Evaluation:
         """Play whole episodes on separate envs; episode i starts from seed + i. Training is not disturbed."""
-        envs = self._evaluators() if env is None else self._group_of(env)
+        if seed < 0:
+            raise ConfigError(f"seed must be at least 0, got {seed}")
+        envs = self.evaluation_envs() if env is None else self._group_of(env)
+        require_same_spaces(self.envs, envs)
+        sampler = torch.Generator(self.learner.device).manual_seed(seed)
         state: Array | None = None
 
         def act(observation: Mapping[str, Array], fresh: Array) -> Any:
             nonlocal state
-            actions, state = self.act(observation, state, fresh, deterministic, envs.action_masks())
+            actions, state = self.act(observation, state, fresh, deterministic, envs.action_masks(), sampler)
             return actions
 
-        with _threads(self.config.threads):
-            return play(envs, act, n_episodes, seed)
+        try:
+            with _threads(self.config.threads):
+                return play(envs, act, n_episodes, seed)
+        finally:
+            if env is not None and own_n_envs(env) != 1:  # made for this call
+                envs.close()
 
     def _read_masks(self, given: Any, n_rows: int, single: bool) -> Array:
         """Masks of a caller as flags [n_rows, M]."""
@@ -197,6 +213,7 @@ class PPO:
     @classmethod
     def load(cls, path: str | Path, env: EnvLike | None = None) -> PPO:
         """Read an agent; without ``env`` the env of its configuration is made. `learn` goes on where it stopped."""
+        require_no_run(Path(path))
         state, config, _ = from_snapshot(*read_checkpoint(path))
         return cls.restore(state, config, env)
 
@@ -205,11 +222,10 @@ class PPO:
         """An agent with the given state."""
         if env is None and not config.env:
             raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
-        given = config.env if env is None else env
-        n_envs = own_n_envs(given)
+        n_envs = None if env is None else own_n_envs(env)
         if n_envs is not None and n_envs != config.n_envs:
             raise ConfigError(f"the agent was trained with n_envs = {config.n_envs}, the given env has {n_envs}")
-        agent = cls(given, config=config)
+        agent = cls(config.env, config=config) if env is None else cls(env, config=adopted(env, config))
         agent.learner.load_state(state)
         return agent
 
@@ -229,33 +245,17 @@ class PPO:
         if self._evaluation_envs is not None:
             self._evaluation_envs.close()
 
-    def _evaluators(self) -> EnvGroup:
+    def evaluation_envs(self) -> EnvGroup:
+        """The envs of `evaluate`, made at the first call."""
         if self._evaluation_envs is None:
-            factory = env_factory(self._env, self.config.env_kwargs)
-            self._evaluation_envs = EnvGroup([factory() for _ in range(EVALUATION_ENVS)])
+            self._evaluation_envs = make_group(env_factory(self._env, self.config.env_kwargs), EVALUATION_ENVS)
         return self._evaluation_envs
 
     def _group_of(self, env: EnvLike) -> EnvGroup:
+        require_env(env)
         if isinstance(env, gymnasium.Env):
             return EnvGroup([env])
-        factory = env_factory(env, self.config.env_kwargs)
-        return EnvGroup([factory() for _ in range(EVALUATION_ENVS)])
-
-
-def _configure(env: EnvLike, settings: dict[str, Any]) -> Config:
-    """Settings and what the env itself decides: its id and, for an instance, the number of envs."""
-    settings = dict(settings)
-    n_envs = own_n_envs(env)
-    if n_envs is not None and settings.setdefault("n_envs", n_envs) != n_envs:
-        raise ConfigError(
-            f"n_envs = {settings['n_envs']}, but the given {type(env).__name__} is {n_envs} env(s); "
-            "leave n_envs out, or give an id or a callable"
-        )
-    if isinstance(env, str):
-        settings["env"] = env
-    elif isinstance(env, gymnasium.Env | VectorEnv) and env.spec is not None:
-        settings["env"] = env.spec.id
-    return from_flat(**settings)
+        return make_group(env_factory(env, self.config.env_kwargs), EVALUATION_ENVS)
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from surefoot.store import CheckpointStore, Found, Snapshot
 from surefoot.store.files import SYSTEM
 from surefoot.store.swap import put_file
 from surefoot.train.checkpoint import to_snapshot, versions
-from surefoot.train.callbacks import BEST as BEST  # noqa: PLC0414  # part of a run directory, as the others
 from surefoot.train.sinks import METRICS_FILE, Sink, open_sinks, require_extras
 
 CONFIG_FILE = "config.toml"
 CHECKPOINTS = "checkpoints"
+BEST = "best"
 FREE_TO_CHANGE = ("run", "total_timesteps")
 """Settings of a run that may be edited between two parts of it; the others decide the training."""
 
@@ -95,7 +95,7 @@ class Run:
 
     def note(self, metrics: Mapping[str, float]) -> None:
         """Add metrics to the next line."""
-        self.pending |= metrics
+        self.pending |= {k: v if isinstance(v, int) else float(v) for k, v in metrics.items()}
 
     def write_line(self, step: int) -> None:
         """One line to every sink, with all metrics since the last."""
@@ -171,6 +171,16 @@ def require_run(path: Path) -> None:
         raise RunError(f"there is no run directory {path}")
     if not (path / CONFIG_FILE).is_file():
         raise RunError(f"{path} holds no run: {CONFIG_FILE} is missing")
+
+
+def require_no_run(path: Path) -> None:
+    """Raise if a run directory is given where a saved agent is wanted."""
+    if (path / CONFIG_FILE).is_file() and (path / CHECKPOINTS).is_dir():
+        steps = CheckpointStore(path / CHECKPOINTS).steps()
+        newest = CheckpointStore(path / CHECKPOINTS).path_of(steps[-1]) if steps else path / CHECKPOINTS
+        raise RunError(
+            f"{path} is a run directory, not a saved agent; load one of its checkpoints, for example {newest}"
+        )
 
 
 def _write_config(path: Path, text: str) -> None:

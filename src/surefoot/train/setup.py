@@ -8,12 +8,15 @@ from typing import Any
 
 import gymnasium
 import torch
+from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
 from surefoot.config import Config, from_flat
 from surefoot.errors import ConfigError
+from surefoot.rollout.envs import Envs
 from surefoot.rollout.make import EnvLike, own_n_envs, require_env
 from surefoot.rollout.recipe import Recipe, recipe_of
+from surefoot.spaces import Layout
 from surefoot.store import jsontext
 
 
@@ -48,6 +51,21 @@ def adopted(env: EnvLike, config: Config) -> Config:
     return config.model_copy(update={"env": env if isinstance(env, str) else ""})
 
 
+def require_same_spaces(trained: Envs, given: Envs) -> None:
+    """Raise if an agent cannot act in the given envs."""
+    if trained.action_space != given.action_space:
+        raise ConfigError(f"the agent's action space is {trained.action_space}, the given env's {given.action_space}")
+    if _shapes(trained.layout) != _shapes(given.layout):
+        raise ConfigError(
+            f"the agent's observation space is {trained.observation_space}, the given env's {given.observation_space}"
+        )
+
+
+def _shapes(layout: Layout) -> list[Any]:
+    """What an encoder depends on: bounds of numbers are not part of it, the number of codes is."""
+    return [(x.name, x.shape, x.dtype, None if isinstance(x.space, Box) else x.space) for x in layout.leaves]
+
+
 def read_count(name: str, value: Any) -> int:
     """A positive whole number; one written as 1e5 counts."""
     whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
@@ -62,7 +80,9 @@ def _with_maker(env: EnvLike, config: Config) -> Config:
     """For an id or a callable: only an id can be written down."""
     if isinstance(env, str):
         if config.env not in ("", env):
-            raise ConfigError(f"the configuration is for env = {config.env!r}, but {env!r} is given: change one of them")
+            raise ConfigError(
+                f"the configuration is for env = {config.env!r}, but {env!r} is given: change one of them"
+            )
         return config.model_copy(update={"env": env})
     if config.env:
         raise ConfigError(
