@@ -25,7 +25,7 @@ MuJoCo) with the training normaliser frozen. The first line of a cell is the mea
 interquartile mean. Square brackets: 95 % percentile-bootstrap interval over training seeds,
 {resamples:,} resamples drawn within task and system; with 3 to 5 seeds such intervals are narrower than their
 name says. Surefoot is *below SB3* only if the whole interval of the difference of means is below zero.
-Seconds are wall time of training per run, CPU time in parentheses. Published figures are mean ± deviation as
+Seconds are CPU time of training per run, wall time in parentheses (other programs shared the two cores). Published figures are mean ± deviation as
 their source prints them (the zoo's deviation is over the episodes of one run).
 """
 
@@ -136,7 +136,7 @@ def cost(group: Sequence[Record]) -> str:
     if not group:
         return ""
     wall, cpu = (np.mean([record[key] for record in group]) for key in ("wall_seconds", "cpu_seconds"))
-    return f"{wall:.0f} ({cpu:.0f})"
+    return f"{cpu:.0f} ({wall:.0f})"
 
 
 def details(runs: Runs) -> list[str]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
@@ -97,7 +98,7 @@ def bare_matrices(workload: Workload) -> float:
 
     def tower(out: int) -> nn.Sequential:
         layers: list[nn.Module] = []
-        for a, b in zip(sizes, sizes[1:], strict=False):
+        for a, b in pairwise(sizes):
             layers += [nn.Linear(a, b), nn.Tanh()]
         return nn.Sequential(*layers, nn.Linear(sizes[-1], out))
 

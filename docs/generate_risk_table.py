@@ -21,7 +21,7 @@ from surefoot.math.risk_table import ALPHAS, LAWS, SIZES, Law
 
 PAGE = Path(__file__).with_name("risk-functionals.md")
 KAPPAS = (0.0, 0.02, 0.05, 0.25, 1.0)
-SAMPLE = 20_000
+SAMPLE = 4_000
 
 TEXT = """# Risk functionals
 

@@ -57,7 +57,7 @@ class Layout:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UnsupportedSpaceError(
-                f"two observations have the name {twice!r}, as nesting is joined by '/': rename one of the keys in {space}"
+                f"two observations have the name {twice!r}, nesting being joined by '/': rename a key of {space}"
             )
         if not any(math.prod(leaf.shape) for leaf in leaves):
             raise UnsupportedSpaceError(f"the observation space {space} is empty: give the agent something to see")

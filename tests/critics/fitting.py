@@ -23,9 +23,11 @@ def fit(critic: Critic, sample: Tensor, steps: int = 400, rate: float = 0.05) ->
         critic.loss(prediction, prediction.detach(), wanted, None).loss.mean().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
-    return critic(seen[:1]).detach()
+    fitted: Tensor = critic(seen[:1])
+    return fitted.detach()
 
 
 def normal_sample(n: int = 2000) -> Tensor:
     """n equally likely values that stand for N(0, 1) as evenly as n values can."""
-    return torch.special.ndtri((torch.arange(n) + 0.5) / n)
+    values: Tensor = torch.special.ndtri((torch.arange(n) + 0.5) / n)
+    return values

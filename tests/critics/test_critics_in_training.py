@@ -13,7 +13,7 @@ from surefoot import PPO
 from surefoot.algo.compiling import has_compiler
 from surefoot.algo.record import UpdateRecord
 
-VALUE_ONLY = {"vf_coef": 1.0, "ent_coef": 0.0}
+VALUE_ONLY: dict[str, Any] = {"vf_coef": 1.0, "ent_coef": 0.0}
 every_kind = pytest.mark.parametrize("kind", ["scalar", "quantile", "categorical"])
 every_twin = pytest.mark.parametrize("twin", ["none", "heads", "trunks"])
 resumed = pytest.mark.parametrize(
@@ -48,7 +48,10 @@ def test_the_value_loss_reaches_every_part_of_the_critic_and_nothing_of_the_acto
 
 @every_kind
 def test_a_shared_trunk_is_trained_by_the_value_loss(kind: str) -> None:
-    settings = {"policy": {"hidden_sizes": (16,), "shared": True}, "critic": {"kind": kind, "twin": "heads"}}
+    settings: dict[str, Any] = {
+        "policy": {"hidden_sizes": (16,), "shared": True},
+        "critic": {"kind": kind, "twin": "heads"},
+    }
     learner = make_learner(**settings, **VALUE_ONLY)
     batch = batch_of(learner, learner.collect())
     parts = by_part(learner, gradient_of(learner, batch._replace(advantages=torch.zeros_like(batch.advantages))))

@@ -14,10 +14,13 @@ from surefoot.envs import (
     Bandit,
     ContinuousTarget,
     Corridor,
+    Greenhouse,
     Identity,
     IdentityBinary,
     IdentityMulti,
     LastActionPays,
+    Recall,
+    TMaze,
     ToyEnv,
 )
 
@@ -30,6 +33,37 @@ def last_action(observation: Any) -> Any:
 
 def joined_one_hots(sizes: list[int]) -> Policy:
     return lambda observation: np.array([np.argmax(part) for part in np.split(observation, np.cumsum(sizes)[:-1])])
+
+
+def carry_out(sizes: list[int], flat: bool = False) -> Policy:
+    """Do what the order of a greenhouse says."""
+
+    def policy(observation: Any) -> Any:
+        order = joined_one_hots(sizes)(observation[: sum(sizes)])
+        return np.ravel_multi_index(tuple(order), sizes) if flat else order
+
+    return policy
+
+
+def remember(shown: slice, is_first: Callable[[Any], bool], is_question: Callable[[Any], bool], shift: int) -> Policy:
+    """Answer a question with what was shown first; otherwise 0."""
+    kept = 0
+
+    def policy(observation: Any) -> Any:
+        nonlocal kept
+        if is_first(observation):
+            kept = int(np.argmax(observation[shown])) + shift
+        return kept if is_question(observation) else 0
+
+    return policy
+
+
+def recall_first() -> Policy:
+    return remember(slice(-2), lambda observation: observation[-2] == 1, lambda observation: observation[-1] == 1, 0)
+
+
+def turn_as_told() -> Policy:
+    return remember(slice(2), lambda observation: observation[:2].any(), lambda observation: observation[3] == 1, 1)
 
 
 WORLDS: dict[str, tuple[Callable[[], ToyEnv[Any, Any]], Policy]] = {
@@ -48,6 +82,17 @@ WORLDS: dict[str, tuple[Callable[[], ToyEnv[Any, Any]], Policy]] = {
         lambda observation: observation,
     ),
     "last-action-pays": (LastActionPays, last_action),
+    "greenhouse": (Greenhouse, carry_out([3, 3, 4])),
+    "greenhouse-eight-heads": (
+        lambda: Greenhouse(n_slots=2, n_kinds=3, n_dials=5, n_levels=2, episode_length=9),
+        carry_out([3, 2, 3, 2, 2, 2, 2, 2]),
+    ),
+    "greenhouse-flat": (lambda: Greenhouse(n_dials=1, flat=True), carry_out([3, 3, 4, 3], flat=True)),
+    "recall": (Recall, recall_first()),
+    "recall-long": (lambda: Recall(k=20, n_symbols=2), recall_first()),
+    "recall-at-once": (lambda: Recall(k=0), recall_first()),
+    "t-maze": (TMaze, turn_as_told()),
+    "t-maze-short": (lambda: TMaze(length=2, time_limit=5), turn_as_told()),
 }
 every_world = pytest.mark.parametrize(("make", "best"), WORLDS.values(), ids=WORLDS.keys())
 

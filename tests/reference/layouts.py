@@ -16,9 +16,7 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def normal(
-    rng: torch.Generator, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32
-) -> Tensor:
+def normal(rng: torch.Generator, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
     return scale * torch.randn(shape, generator=rng, dtype=dtype)
 
 

@@ -44,9 +44,7 @@ def test_normalise_by_env_equals_the_twin_of_each_column(
 
 @QUICK
 @given(seeds, st.integers(2, 200), st.sampled_from([1e-20, 0.1, 1.0, 1e6, -3e6, 1e30]), st.integers(0, 4))
-def test_rounding_around_any_constant_is_never_amplified(
-    seed: int, n: int, constant: float, steps: int
-) -> None:
+def test_rounding_around_any_constant_is_never_amplified(seed: int, n: int, constant: float, steps: int) -> None:
     rng = generator(seed)
     base = torch.full((n,), constant)
     # Up to `steps` representable numbers away from the constant, either way.

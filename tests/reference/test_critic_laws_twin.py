@@ -20,8 +20,7 @@ def test_huber_loss_equals_its_twin(seed: int, n: int, m: int, kappa: float) -> 
     actual = huber_loss(quantiles, targets, kappa)
 
     expected = [
-        slow_quantile.huber_loss(q, y, kappa)
-        for q, y in zip(quantiles.tolist(), targets.tolist(), strict=True)
+        slow_quantile.huber_loss(q, y, kappa) for q, y in zip(quantiles.tolist(), targets.tolist(), strict=True)
     ]
     torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64))
     torch.testing.assert_close(

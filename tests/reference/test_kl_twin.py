@@ -46,9 +46,7 @@ def test_categorical_kl_equals_the_sum(seed: int, n: int, distance: float) -> No
     assert bool((categorical_kl(log_p.float(), log_q.float()) >= 0).all())
 
 
-@pytest.mark.parametrize(
-    ("mean", "std"), [((0.0, 0.0), (1.0, 1.0)), ((0.3, -0.4), (0.5, 0.8)), ((1, 1), (2, 1))]
-)
+@pytest.mark.parametrize(("mean", "std"), [((0.0, 0.0), (1.0, 1.0)), ((0.3, -0.4), (0.5, 0.8)), ((1, 1), (2, 1))])
 def test_gaussian_kl_equals_the_integral(mean: tuple[float, float], std: tuple[float, float]) -> None:
     (mean_p, mean_q), (std_p, std_q) = mean, std
     expected = slow.by_integration(
@@ -58,9 +56,7 @@ def test_gaussian_kl_equals_the_integral(mean: tuple[float, float], std: tuple[f
     assert float(actual) == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("p", "q"), [((2.0, 3.0), (2.0, 3.0)), ((2.0, 5.0), (4.0, 1.5)), ((8.0, 8.0), (1.0, 1.0))]
-)
+@pytest.mark.parametrize(("p", "q"), [((2.0, 3.0), (2.0, 3.0)), ((2.0, 5.0), (4.0, 1.5)), ((8.0, 8.0), (1.0, 1.0))])
 def test_beta_kl_equals_the_integral(p: tuple[float, float], q: tuple[float, float]) -> None:
     expected = slow.by_integration(slow.log_beta_density(*p), slow.log_beta_density(*q), 0.0, 1.0)
     actual = beta_kl(*(torch.tensor([[x]]) for x in (*p, *q)))

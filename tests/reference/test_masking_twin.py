@@ -14,9 +14,7 @@ from surefoot.math.masking import masked_entropy, masked_log_softmax, normalised
 
 @QUICK
 @given(seeds, st.integers(1, 8), st.sampled_from([0.1, 3.0, 300.0]), st.sampled_from([0.0, 0.3, 0.7]))
-def test_masked_law_equals_the_law_over_legal_actions(
-    seed: int, k: int, scale: float, illegal: float
-) -> None:
+def test_masked_law_equals_the_law_over_legal_actions(seed: int, k: int, scale: float, illegal: float) -> None:
     rng = generator(seed)
     logits, mask = normal(rng, 5, k, scale=scale), ~flags(rng, 5, k, probability=illegal)
     mask[:, 0] = True
@@ -31,6 +29,4 @@ def test_masked_law_equals_the_law_over_legal_actions(
         assert bool((log_probs[row].exp()[~mask[row]] == 0).all())
         h, n_legal = slow.entropy(expected), int(mask[row].sum())
         assert float(entropy[row]) == pytest.approx(h, rel=1e-4, abs=1e-5)
-        assert float(share[row]) == pytest.approx(
-            h / math.log(n_legal) if n_legal > 1 else 0.0, rel=1e-4, abs=1e-5
-        )
+        assert float(share[row]) == pytest.approx(h / math.log(n_legal) if n_legal > 1 else 0.0, rel=1e-4, abs=1e-5)

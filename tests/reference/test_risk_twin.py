@@ -79,15 +79,11 @@ def test_tail_rule_equals_the_integral_of_its_quantile_function(seed: int, n: in
         value_at_risk = var_from_quantiles(q, alpha)
     actual = _quietly(q, alpha, "tail")
     assert float(actual) == pytest.approx(slow.lower_mean(quantile_function, alpha), rel=1e-4, abs=1e-4)
-    assert float(value_at_risk) == pytest.approx(
-        quantile_function(NormalDist().inv_cdf(alpha)), rel=1e-5, abs=1e-5
-    )
+    assert float(value_at_risk) == pytest.approx(quantile_function(NormalDist().inv_cdf(alpha)), rel=1e-5, abs=1e-5)
 
 
 @QUICK
-@given(
-    seeds, st.integers(1, 60), alphas, rules, st.floats(0.01, 100.0), st.floats(-100.0, 100.0), st.booleans()
-)
+@given(seeds, st.integers(1, 60), alphas, rules, st.floats(0.01, 100.0), st.floats(-100.0, 100.0), st.booleans())
 def test_cvar_moves_with_location_and_scale(
     seed: int, n: int, alpha: float, rule: Rule, scale: float, shift: float, ties: bool
 ) -> None:
@@ -102,9 +98,7 @@ def test_cvar_moves_with_location_and_scale(
 
 @QUICK
 @given(seeds, st.integers(1, 60), rules, st.booleans())
-def test_cvar_does_not_fall_with_alpha_and_ends_at_the_mean(
-    seed: int, n: int, rule: Rule, ties: bool
-) -> None:
+def test_cvar_does_not_fall_with_alpha_and_ends_at_the_mean(seed: int, n: int, rule: Rule, ties: bool) -> None:
     q = _quantiles(seed, n, ties)
     ladder = torch.stack([_quietly(q, alpha, rule) for alpha in torch.linspace(0.02, 1.0, 50).tolist()])
     assert bool((ladder.diff(dim=0) >= -1e-9).all())

@@ -63,12 +63,8 @@ def test_statistics_equal_plain_counting(seed: int, n: int, missing: float) -> N
     if not samples:
         assert math.isnan(float(stats.bounded_fraction))
     else:
-        assert float(stats.bounded_fraction) == pytest.approx(
-            sum(abs(x) > 20 for x in samples) / len(samples)
-        )
-        assert float(stats.extreme_fraction) == pytest.approx(
-            sum(abs(x) > 10 for x in samples) / len(samples)
-        )
+        assert float(stats.bounded_fraction) == pytest.approx(sum(abs(x) > 20 for x in samples) / len(samples))
+        assert float(stats.extreme_fraction) == pytest.approx(sum(abs(x) > 10 for x in samples) / len(samples))
     if not finite:
         assert math.isnan(float(stats.mean))
         return

@@ -50,9 +50,7 @@ def test_clipped_quantiles_equal_their_twin(
 
 @QUICK
 @given(seeds, st.integers(2, 9), ranges, moment_modes, st.sampled_from([1.0, 2.0]))
-def test_clipped_atoms_equal_their_twin(
-    seed: int, n: int, clip_range: float, mode: ClipMode, factor: float
-) -> None:
+def test_clipped_atoms_equal_their_twin(seed: int, n: int, clip_range: float, mode: ClipMode, factor: float) -> None:
     rng = generator(seed)
     atoms = torch.linspace(-3.0, 3.0, n, dtype=torch.float64)
     probs, old = law(rng, 5, n, dtype=torch.float64), law(rng, 5, n, dtype=torch.float64)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
+from gymnasium import spaces
 from torch import Tensor
 
 from surefoot import PPO
@@ -44,6 +45,10 @@ def build(settings: dict[str, Any]) -> Config:
 
 def images() -> Random:
     return Random(image_space())
+
+
+def two_heads() -> Random:
+    return Random(action_space=spaces.Dict({"op": spaces.Discrete(3), "size": spaces.Discrete(2)}))
 
 
 def huge_rewards() -> Random:
@@ -245,6 +250,8 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "ppo.clip_range_vf": Trains([0.01]),
     "ppo.normalize_advantage": Trains(["minibatch", "env", "none"]),
     "ppo.ent_coef": Trains([0.1, "decay(0.1, 0.01, 2)"]),
+    "ppo.head_ent_coefs": Trains([{"op": 0.1}, {"size": 0.1}], env=two_heads),
+    "ppo.head_ent_floors": Trains([{"op": 0.1}], env=two_heads),
     "ppo.vf_coef": Trains([1.0]),
     "ppo.max_grad_norm": Trains([0.1, None]),
     "ppo.target_kl": Trains([1e-4]),
@@ -269,6 +276,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "policy.layer_norm": Trains([True]),
     "policy.shared": Trains([True]),
     "policy.ortho_init": Trains([False]),
+    "policy.mask_key": Elsewhere("rollout/test_masks.py"),
     "policy.distribution": Trains(["tanh_gaussian", "beta"], env="Pendulum-v1"),
     "policy.log_std_init": Trains([-1.0], env="Pendulum-v1"),
     "policy.state_dependent_std": Trains([True], env="Pendulum-v1"),

@@ -210,3 +210,14 @@ def test_an_observation_that_is_not_finite_is_an_error(cartpole: PPO, observatio
     observation[2] = value
     with pytest.raises(SurefootError, match="observation"):
         cartpole.predict(observation)
+
+
+def test_pixels_that_are_no_bytes_are_refused() -> None:
+    agent = small(lambda: Random(image_space()), policy={"cnn_channels": (4,), "cnn_features": 8})
+    with pytest.raises(SurefootError, match="whole numbers from 0 to 255"):
+        agent.predict(np.full((12, 12, 3), 0.5, np.float32))
+
+
+def test_starts_of_episodes_are_one_for_each_row(remembering: PPO, observation: Array) -> None:
+    with pytest.raises(SurefootError, match="episode_start"):
+        remembering.predict(observation, episode_start=np.array([True, False]))

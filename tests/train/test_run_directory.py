@@ -20,15 +20,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from surefoot import PPO
 from surefoot.algo.learner import IterationRecord
 from surefoot.config import from_dict, from_toml
-from surefoot.errors import MissingExtraError, RunError
+from surefoot.errors import EnvError, MissingExtraError, RunError
 from surefoot.rollout.buffer import Rollout
 from surefoot.store import CheckpointStore
 from surefoot.train.callbacks import Callback
 from surefoot.train.progress import Bar, Lines, numbers, open_display
-from surefoot.train.run import latest_checkpoint, read_config
+from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
 from surefoot.train.signals import Interrupted
 from surefoot.train.sinks import drop_after, read_metrics
-from train.agents import ROWS, Random, checkpoints, lines, same_training, small
+from train.agents import ROWS, SMALL, Random, checkpoints, lines, same_training, small
 
 
 @pytest.fixture
@@ -362,3 +362,54 @@ def test_a_run_may_be_made_in_a_thread(run: Path) -> None:
     thread.join()
     assert agent.num_timesteps == 2 * ROWS
     assert checkpoints(run)[-1] == 2 * ROWS
+
+
+def test_values_logged_before_a_checkpoint_reach_the_next_line_of_a_resumed_run(run: Path) -> None:
+    def log(agent: PPO, record: IterationRecord) -> bool:
+        agent.log({"eval/mean_reward": math.nan if agent.num_timesteps == ROWS else 7.0})
+        return agent.num_timesteps < ROWS
+
+    agent = small(run={"log_interval": 2}).learn(4 * ROWS, callback=log, run_dir=run)
+    assert lines(run) == []
+    extra: Any = latest_checkpoint(run).snapshot.values
+    again = Run.reopen(run, read_config(run), agent.num_timesteps, extra["extra"])
+    assert math.isnan(again.pending["eval/mean_reward"])
+    again.note({"train/loss": 1.0})
+    again.write_line(2 * ROWS)
+    again.close()
+    assert {"eval/mean_reward", "train/approx_kl"} <= lines(run)[0].keys()
+
+
+def test_a_restarted_run_moves_its_old_checkpoints_aside(run: Path) -> None:
+    small().learn(2 * ROWS, run_dir=run)
+    for number in (1, 2):
+        Run.restart(run, read_config(run)).close()
+        assert (run / f"checkpoints.old-{number}").is_dir()
+        (run / "checkpoints").mkdir()
+    assert checkpoints(run) == []
+    assert lines(run) == []
+    assert (run / "checkpoints.old-1" / f"{2 * ROWS:012d}").is_dir()
+
+
+def test_changes_of_what_decides_the_training_are_named(run: Path) -> None:
+    config = small().config
+    require_unchanged(run, config.model_copy(update={"total_timesteps": 7}), config)
+    edited = config.model_copy(update={"ppo": config.ppo.model_copy(update={"gamma": 0.5}), "seed": 3})
+    with pytest.raises(RunError, match=r"ppo\.gamma = 0\.5 \(trained with 0\.99\); seed = 3 \(trained with 0\)"):
+        require_unchanged(run, edited, config)
+
+
+def test_an_error_of_the_env_says_how_to_go_on(run: Path) -> None:
+    class Fails(Random):
+        def step(self, action: Any) -> Any:
+            raise RuntimeError("no more data")
+
+    with pytest.raises(EnvError, match=r"no more data(.|\n)*checkpoints/000000000000; go on with PPO\.load"):
+        small(Fails).learn(ROWS, run_dir=run)
+
+
+def test_an_evaluation_without_a_second_env_is_refused_before_training(run: Path) -> None:
+    agent = PPO(Random(), **SMALL, run={"eval_every": 16})
+    with pytest.raises(EnvError, match="cannot be made"):
+        agent.learn(32, run_dir=run)
+    assert agent.num_timesteps == 0

@@ -206,3 +206,16 @@ def test_weights_and_step_count_come_back(tmp_path: Path) -> None:
     again = PPO.load(agent.save(tmp_path / "agent"))
     assert parameters(again).equal(parameters(agent))
     assert again.num_timesteps == 2 * ROWS
+
+
+def test_a_limit_of_steps_given_to_an_instance_is_part_of_its_recipe(tmp_path: Path) -> None:
+    env = gymnasium.make("CartPole-v1", max_episode_steps=5, render_mode="rgb_array")
+    again = PPO.load(PPO(env, **SMALL).save(tmp_path / "agent"))
+    assert again.config.env_kwargs == {"max_episode_steps": 5}
+    assert again.evaluate(2).lengths == (5, 5)
+
+
+def test_an_agent_loaded_for_another_env_is_saved_with_that_one(tmp_path: Path) -> None:
+    path = small(lambda: gymnasium.make("CartPole-v1")).save(tmp_path / "agent")
+    again = PPO.load(path, env="CartPole-v1")
+    assert PPO.load(again.save(tmp_path / "again")).config.env == "CartPole-v1"

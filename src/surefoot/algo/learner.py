@@ -15,6 +15,7 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.compiling import decide
+from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.shaping import Shaping
@@ -87,6 +88,7 @@ class Learner:
         self.family = action_family(envs.action_space, config, envs.action_heads)
         self.observed_masks = observed_masks(envs, config)
         layout = envs.layout if self.observed_masks is None else envs.layout.without(self.observed_masks.names)
+        require_effective(config, layout)
         self.policy: Policy = build_policy(layout, self.family, config, init).to(self.device)
         self.flat = FlatParameters(self.policy.parts())
         decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)

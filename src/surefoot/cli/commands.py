@@ -6,13 +6,16 @@ import argparse
 import json
 import re
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surefoot.cli.options import collect_settings
+from surefoot.cli.options import collect_settings, swallowed_words
 from surefoot.config import Config, from_dict, from_toml, merge
 from surefoot.config.presets import PRESETS, preset
-from surefoot.errors import ConfigError, NoCheckpointError, RunError
+from surefoot.errors import CheckpointError, ConfigError, NoCheckpointError, RunError
 
 if TYPE_CHECKING:
     from surefoot.train.ppo import PPO
@@ -26,28 +29,33 @@ def train(arguments: argparse.Namespace) -> None:
     from surefoot.train.run import Run
 
     run_dir = arguments.run_dir or _fresh_directory(config.env)
-    agent = PPO(config.env, config=config)
-    _go(agent, Run.create(run_dir, config), arguments.quiet)
+    _go(PPO(config.env, config=config), partial(Run.create, run_dir, config), arguments.quiet)
 
 
 def train_config(arguments: argparse.Namespace) -> Config:
     """Preset, then file, then options; later ones win."""
     given = collect_settings(arguments)
     from_file = from_toml(arguments.config) if arguments.config is not None else {}
-    env = arguments.env or from_file.get("env")
+    env = arguments.env or from_file.get("env") or arguments.preset
     if not env:
-        raise ConfigError("say what to train on: surefoot train ENV, for example surefoot train CartPole-v1")
+        raise ConfigError(_no_env(arguments))
     settings: dict[str, Any] = {}
     if arguments.preset is not None:
         settings = preset(arguments.preset or env)
     return from_dict(merge(merge(settings, from_file), given | {"env": env}))
 
 
+def _no_env(arguments: argparse.Namespace) -> str:
+    for name, word in swallowed_words(arguments):
+        return f"say what to train on: {word!r} was read as a value of {name}; put ENV first: surefoot train {word} …"
+    return "say what to train on: surefoot train ENV, for example surefoot train CartPole-v1"
+
+
 def resume(arguments: argparse.Namespace) -> None:
     """``surefoot resume``: from the newest checkpoint that verifies."""
     from surefoot.train.checkpoint import from_snapshot
     from surefoot.train.ppo import PPO
-    from surefoot.train.run import Run, latest_checkpoint, read_config
+    from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
 
     config = read_config(arguments.run)
     total = arguments.total_timesteps if arguments.total_timesteps is not None else config.total_timesteps
@@ -58,27 +66,30 @@ def resume(arguments: argparse.Namespace) -> None:
         if not arguments.fresh:
             raise RunError(f"{error}; `surefoot resume {arguments.run} --fresh` starts from the beginning") from None
         _say(f"{error}; starting from the beginning")
-        _go(PPO(config.env, config=config), Run.reopen(arguments.run, config, 0), arguments.quiet)
+        _go(PPO(config.env, config=config), partial(Run.restart, arguments.run, config), arguments.quiet)
         return
     for path, reason in found.skipped:
         _say(f"passed over {path}: {reason}")
     state, saved, extra = from_snapshot(found.snapshot, found.manifest)
+    require_unchanged(arguments.run, config, saved)
     config = saved.model_copy(update={"total_timesteps": total, "run": config.run})
     agent = PPO.restore(state, config)
     if agent.num_timesteps >= total:
+        agent.close()
         _say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
         return
     exactly = "exactly" if found.manifest.exact else "with new episodes (the env cannot save its state)"
     _say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
-    _go(agent, Run.reopen(arguments.run, config, agent.num_timesteps), arguments.quiet, dict(extra).get("callbacks"))
+    reopen = partial(Run.reopen, arguments.run, config, agent.num_timesteps, extra)
+    _go(agent, reopen, arguments.quiet, extra.get("callbacks"))
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """``surefoot eval``."""
     if arguments.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
-    agent = _load(arguments.run, arguments.best)
-    result = agent.evaluate(arguments.episodes, arguments.seed, deterministic=not arguments.stochastic)
+    with closing(_load(arguments.run, arguments.best)) as agent:
+        result = agent.evaluate(arguments.episodes, arguments.seed, deterministic=not arguments.stochastic)
     summary = {
         "env": agent.config.env,
         "timesteps": agent.num_timesteps,
@@ -92,18 +103,13 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
 def inspect(arguments: argparse.Namespace) -> None:
     """``surefoot inspect``."""
-    from surefoot.store import CheckpointStore, read_manifest
+    from surefoot.store import CheckpointStore
     from surefoot.train.run import CHECKPOINTS, read_config
     from surefoot.train.sinks import read_metrics
 
     config = read_config(arguments.run)
     store = CheckpointStore(arguments.run / CHECKPOINTS)
-    checkpoints = []
-    for step in store.steps():
-        path = store.path_of(step)
-        manifest = read_manifest(path)
-        size = sum(record.size for record in manifest.files.values())
-        checkpoints.append({"step": step, "exact": manifest.exact, "bytes": size, "versions": dict(manifest.versions)})
+    checkpoints = [{"step": step} | _about_checkpoint(store.path_of(step)) for step in store.steps()]
     metrics = read_metrics(arguments.run)
     last = metrics[-1] if metrics else {}
     if arguments.json:
@@ -116,11 +122,26 @@ def inspect(arguments: argparse.Namespace) -> None:
         "seed": config.seed,
         "lines of metrics": len(metrics),
     }
-    about |= {
-        f"checkpoint {c['step']}": f"{c['bytes']} bytes, {'exact' if c['exact'] else 'not exact'}" for c in checkpoints
-    }
+    about |= {f"checkpoint {entry['step']}": _in_words(entry) for entry in checkpoints}
     _table(str(arguments.run), about)
     _table("last metrics", last)
+
+
+def _about_checkpoint(path: Path) -> dict[str, Any]:
+    from surefoot.store import read_manifest
+
+    try:
+        manifest = read_manifest(path)
+    except CheckpointError as error:
+        return {"error": str(error)}
+    size = sum(record.size for record in manifest.files.values())
+    return {"exact": manifest.exact, "bytes": size, "versions": dict(manifest.versions)}
+
+
+def _in_words(checkpoint: Mapping[str, Any]) -> str:
+    if "error" in checkpoint:
+        return str(checkpoint["error"])
+    return f"{checkpoint['bytes']} bytes, {'exact' if checkpoint['exact'] else 'not exact'}"
 
 
 def presets(arguments: argparse.Namespace) -> None:
@@ -131,32 +152,23 @@ def presets(arguments: argparse.Namespace) -> None:
         print(f"{name}: " + ", ".join(f"{k}={v}" for k, v in flat.items()))
 
 
-def _go(agent: PPO, run: Run, quiet: bool, callback_state: dict[str, Any] | None = None) -> None:
+def _go(agent: PPO, open_run: Callable[[], Run], quiet: bool, callback_state: dict[str, Any] | None = None) -> None:
     """Train to the goal, evaluate, say where everything is."""
-    from surefoot.train.callbacks import CallbackList, EvaluationCallback
-    from surefoot.train.run import BEST
+    from surefoot.train.callbacks import run_callbacks
     from surefoot.train.signals import Interrupted
 
-    settings = run.config.run
-    callbacks = CallbackList([])
-    if settings.eval_every:
-        best = run.path / BEST
-        callbacks.callbacks.append(
-            EvaluationCallback(settings.eval_every, settings.eval_episodes, best_path=best, patience=settings.patience)
-        )
-    callbacks.load_state(callback_state or {})
-    _say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
-    try:
-        agent.train_to(run.config.total_timesteps, callbacks, not quiet, run)
+    with closing(agent), closing(open_run()) as run:
+        callbacks = run_callbacks(run.config.run, run.path)
+        callbacks.load_state(callback_state or {})
+        _say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
+        try:
+            agent.train_to(run.config.total_timesteps, callbacks, not quiet, run)
+        except Interrupted as stop:
+            _say(f"{stop}; {run.how_to_go_on}")
+            raise
         last = agent.logger_values
         _table("trained", {"env steps": agent.num_timesteps} | {k: last[k] for k in SHOWN if k in last})
         _say(f"run saved in {run.path}; evaluate it with `surefoot eval {run.path}`")
-    except Interrupted as stop:
-        _say(f"{stop}; go on with `surefoot resume {run.path}`")
-        raise
-    finally:
-        run.close()
-        agent.close()
 
 
 SHOWN = (

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from surefoot.cli.options import Parser, add_settings, normalise_argv
+from surefoot.cli.options import Parser, add_settings, normalise_argv, whole_number
 from surefoot.errors import SurefootError
 
 DESCRIPTION = "Surefoot: a PPO that keeps its footing."
@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run a command; errors raised on purpose become one message and exit code 2."""
     parser = build_parser()
     arguments = parser.parse_args(normalise_argv(sys.argv[1:] if argv is None else argv))
+    _see_working_directory()
     try:
         _run(arguments)
     except SurefootError as error:
@@ -59,14 +60,16 @@ def build_parser() -> Parser:
 
     resume = commands.add_parser("resume", help="continue a run", description="Continue a run where it stopped.")
     resume.add_argument("run", type=Path, metavar="DIR")
-    resume.add_argument("--total-timesteps", type=int, metavar="N", help="new goal, in env steps from the very start")
+    resume.add_argument(
+        "--total-timesteps", type=whole_number, metavar="N", help="new goal, in env steps from the start"
+    )
     resume.add_argument("--fresh", action="store_true", help="if no checkpoint can be read, start from the beginning")
     resume.add_argument("--quiet", action="store_true", help="no progress")
 
     evaluate = commands.add_parser("eval", help="evaluate a run", description="Play episodes with fixed seeds.")
     evaluate.add_argument("run", type=Path, metavar="DIR", help="run directory, checkpoint or saved agent")
-    evaluate.add_argument("--episodes", type=int, default=20, metavar="N", help="how many (default: 20)")
-    evaluate.add_argument("--seed", type=int, default=0, help="episode i starts from seed + i (default: 0)")
+    evaluate.add_argument("--episodes", type=whole_number, default=20, metavar="N", help="how many (default: 20)")
+    evaluate.add_argument("--seed", type=whole_number, default=0, help="episode i starts from seed + i (default: 0)")
     evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
     evaluate.add_argument("--best", action="store_true", help="the best agent by evaluation instead of the last")
     evaluate.add_argument("--json", action="store_true", help="print JSON")
@@ -79,6 +82,13 @@ def build_parser() -> Parser:
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
+
+
+def _see_working_directory() -> None:
+    """Find module:callable beside the user, as `python -m` does; last, so that no file there hides a package."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def _run(arguments: argparse.Namespace) -> None:

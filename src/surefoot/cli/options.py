@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
-from surefoot.config.load import leaves, nearest_option
+from surefoot.config.load import choices, leaves, nearest_option
 from surefoot.errors import ConfigError
 
 DEST = "setting:"
@@ -18,8 +19,15 @@ POSITIONAL = frozenset({"env"})
 """Fields that a command takes as an argument, not as an option."""
 
 
+NEGATIVE_NUMBER = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+
+
 class Parser(argparse.ArgumentParser):
-    """Names the nearest right option when one is unknown."""
+    """Takes options by their full names only, and names the nearest right one when one is unknown."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+        self._negative_number_matcher = NEGATIVE_NUMBER  # argparse's own does not know exponents
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
@@ -38,11 +46,7 @@ class Parser(argparse.ArgumentParser):
         options = [option.removeprefix("--") for action in parser._actions for option in action.option_strings]
         first = unknown[0]
         name = first.removeprefix("--").partition("=")[0]
-        hint = (
-            nearest_option(name, [o.replace("-", "_") for o in options]).replace("_", "-")
-            if first.startswith("-")
-            else ""
-        )
+        hint = nearest_option(name, options) if first.startswith("-") else ""
         complain: Parser = parser
         complain.error(f"unknown argument {first}{hint}")
 
@@ -81,17 +85,34 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 def collect_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The given settings as nested sections, each value as typed as its text allows."""
     nested: dict[str, Any] = {}
-    for dest, raw in vars(arguments).items():
-        if not dest.startswith(DEST):
-            continue
-        *sections, name = dest.removeprefix(DEST).split(".")
+    for dotted, raw in _given(arguments):
+        *sections, name = dotted.split(".")
         target = nested
         for section in sections:
             target = target.setdefault(section, {})
-        target[name] = [parse_value(word) for word in raw] if isinstance(raw, list) else parse_value(raw)
+        read = _read_count if dotted in COUNTS else parse_value
+        target[name] = [read(word) for word in raw] if isinstance(raw, list) else read(raw)
         if name == "env_kwargs" and not isinstance(target[name], dict):
             raise ConfigError(f"--env-kwargs takes a JSON object such as '{{\"g\": 9.81}}', got {raw!r}")
     return nested
+
+
+def swallowed_words(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """(setting, word): what an option that may take further values took as its last, though it is none for it."""
+    annotations = {name: field.annotation for name, field in leaves()}
+    for name, raw in _given(arguments):
+        if raw and _nargs(annotations[name]) is not None:
+            word = raw[-1] if isinstance(raw, list) else raw
+            if isinstance(parse_value(word), str) and word not in choices(name):
+                yield name, word
+
+
+def whole_number(text: str) -> int:
+    """An integer; one written as 1e6 counts."""
+    value = _read_count(text)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return value
 
 
 def parse_value(text: str) -> Any:
@@ -108,6 +129,28 @@ def parse_value(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+def _given(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Dotted name and words of each setting on the command line."""
+    for dest, raw in vars(arguments).items():
+        if dest.startswith(DEST):
+            yield dest.removeprefix(DEST), raw
+
+
+def _read_count(text: str) -> Any:
+    value = parse_value(text)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _admits(annotation: Any, kind: type) -> bool:
+    return annotation is kind or any(_admits(part, kind) for part in get_args(annotation))
+
+
+COUNTS = frozenset(
+    name for name, field in leaves() if _admits(field.annotation, int) and not _admits(field.annotation, float)
+)
+"""Settings that are whole numbers."""
 
 
 def _describe(annotation: Any) -> str:

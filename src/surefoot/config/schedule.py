@@ -61,7 +61,9 @@ def parse_schedule(text: float | str) -> ScheduleSpec:
         fraction = _number(arguments[0])
         _expect(0 < fraction < 1, f"the fraction of warmup must lie in (0, 1), got {fraction}")
         inner = parse_schedule(arguments[1])
-        _expect(inner.kind != "decay", "decay(…) is for ent_coef by itself; inside warmup use linear, cosine, piecewise")
+        _expect(
+            inner.kind != "decay", "decay(…) is for ent_coef by itself; inside warmup use linear, cosine, piecewise"
+        )
         return ScheduleSpec("warmup", (), (fraction,), inner)
     if name == "decay":
         return _decay(arguments)

@@ -56,6 +56,7 @@ class EnvGroup(Envs):
         """Start a new episode in env i; all current observations."""
         try:
             observation, info = self.envs[i].reset(seed=seed)
+            _require_dict(info)
         except Exception as error:
             raise EnvRaisedError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
         if self._steps[i] == 0:
@@ -87,6 +88,7 @@ class EnvGroup(Envs):
         try:
             observation, reward, terminated, truncated, info = self.envs[i].step(action)
             given = float(reward), bool(terminated), bool(truncated), info
+            _require_dict(info)
         except Exception as error:
             raise EnvRaisedError(
                 f"{self._name(i)} raised in step {self._steps[i]} (action {action!r}): {type(error).__name__}: {error}"
@@ -190,3 +192,8 @@ class EnvGroup(Envs):
                 raise EnvError(
                     f"{self._name(i)} has other spaces than {self._name(0)}; all envs of a run must be alike"
                 )
+
+
+def _require_dict(info: Any) -> None:
+    if type(info) is not dict and not isinstance(info, Mapping):
+        raise TypeError(f"the info that it returns is {info!r}, not a dict")

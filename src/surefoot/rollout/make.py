@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -68,18 +69,17 @@ def env_factory(env: EnvLike, env_kwargs: Mapping[str, Any]) -> Callable[[], Env
     """A function that makes one more env like ``env``; an instance is made anew from its spec."""
     if isinstance(env, VectorEnv | gymnasium.Env):
         return _factory_like(env)
-    if isinstance(env, str):
-        if ":" not in env or env.partition(":")[2].count("-v"):
-            return lambda: _make(env, env_kwargs)
-        env = _import(env)
-    call = env
-    return lambda: _call(call, env_kwargs)
+    if not isinstance(env, str):
+        return partial(_call, env, env_kwargs)
+    if ":" in env and not env.partition(":")[2].count("-v"):
+        return partial(_call, _import(env), env_kwargs)
+    return partial(_make, env, env_kwargs)
 
 
 def _factory_like(env: Env | VectorEnv[Any, Any, Any]) -> Callable[[], Env]:
     recipe = recipe_of(env)
     if recipe is not None:
-        return lambda: _make(recipe.env_id, recipe.env_kwargs)
+        return partial(_make, recipe.env_id, recipe.env_kwargs)
     spec = env.spec
     if spec is None or isinstance(env, VectorEnv) or any(w.kwargs is None for w in spec.additional_wrappers):
         raise EnvError(

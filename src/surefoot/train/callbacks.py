@@ -183,9 +183,10 @@ def as_callback(given: CallbackLike) -> CallbackList:
         raise ConfigError(f"callback = {given.__name__} is a class: give an instance, {given.__name__}(…)")
     if callable(given):
         return CallbackList([FunctionCallback(given)])
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    items: Any = given
+    if isinstance(items, str) or not isinstance(items, Iterable):
         raise ConfigError(f"callback must be a Callback, a function (agent, record), or a list of them, got {given!r}")
-    return CallbackList([callback for item in given for callback in as_callback(item).callbacks])
+    return CallbackList([callback for item in items for callback in as_callback(item).callbacks])
 
 
 def run_callbacks(settings: RunConfig, directory: Path) -> CallbackList:

@@ -138,8 +138,8 @@ def require_unchanged(path: Path, edited: Config, saved: Config) -> None:
     ]
     if differing:
         raise RunError(
-            f"{path / CONFIG_FILE} was changed: {'; '.join(differing)}. Only total_timesteps and [run] may change within "
-            f"a run: set the old values again, or train anew with `surefoot train --config {path / CONFIG_FILE}`"
+            f"{path / CONFIG_FILE} was changed: {'; '.join(differing)}. Only total_timesteps and [run] may change "
+            f"within a run: set the old values again, or train anew with `surefoot train --config {path / CONFIG_FILE}`"
         )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
 import gymnasium
+import numpy as np
 import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
@@ -68,8 +68,8 @@ def _shapes(layout: Layout) -> list[Any]:
 
 def read_count(name: str, value: Any) -> int:
     """A positive whole number; one written as 1e5 counts."""
-    whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not whole or int(value) != value:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or value is True or not math.isfinite(value) or int(value) != value:
         raise ConfigError(f"{name} must be a whole number, got {value!r}")
     if value < 1:
         raise ConfigError(f"{name} must be at least 1, got {value}")

@@ -1,0 +1,83 @@
+"""Laws side by side: what a reader can work out, and the corners."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from surefoot.math import segments as math_segments
+from surefoot.math.segments import Segments
+
+
+def test_the_columns_of_three_laws() -> None:
+    segments = Segments.of([2, 3, 1])
+    assert segments.owner.tolist() == [0, 0, 1, 1, 1, 2]
+    assert segments.first.tolist() == [0, 2, 5]
+    assert segments.padded.tolist() == [[0, 1, 0], [2, 3, 4], [5, 5, 5]]
+    assert segments.is_real.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
+    assert segments.members.sum(0).tolist() == [2, 3, 1]
+
+
+def test_probabilities_by_hand() -> None:
+    segments = Segments.of([2, 3])
+    logits = torch.log(torch.tensor([[1.0, 3.0, 2.0, 2.0, 4.0]]))
+    laws = math_segments.normalise(logits, None, segments)
+    p = math_segments.log_probs(laws, segments).exp()
+    assert p[0].tolist() == pytest.approx([0.25, 0.75, 0.25, 0.25, 0.5])
+    entropy = math_segments.entropy(laws, segments)[0].tolist()
+    assert entropy == pytest.approx([0.25 * math.log(4) + 0.75 * math.log(4 / 3), 1.5 * math.log(2)])
+
+
+def test_a_law_far_below_the_others_keeps_its_digits() -> None:
+    segments = Segments.of([2, 2])
+    laws = math_segments.normalise(torch.tensor([[500.0, 501.0, -500.0, -499.0]]), None, segments)
+    p = math_segments.log_probs(laws, segments).exp()[0].tolist()
+    assert p[:2] == pytest.approx(p[2:])
+    assert p[0] == pytest.approx(1 / (1 + math.e))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_an_illegal_entry_has_no_probability_no_influence_and_no_gradient(dtype: torch.dtype) -> None:
+    segments = Segments.of([3, 2])
+    mask = torch.tensor([[True, False, True, True, False]])
+    logits = torch.tensor([[0.0, torch.nan, 0.0, 5.0, torch.inf]], dtype=dtype, requires_grad=True)
+    laws = math_segments.normalise(logits, mask, segments)
+    log_probs = math_segments.log_probs(laws, segments)
+    assert log_probs.isfinite().all()
+    assert log_probs.exp()[0].tolist() == pytest.approx([0.5, 0.0, 0.5, 1.0, 0.0])
+    entropy = math_segments.entropy(laws, segments)
+    assert entropy[0].tolist() == pytest.approx([math.log(2), 0.0], abs=1e-2)
+    assert entropy[0, 1] == 0.0
+    total = math_segments.log_prob(laws, torch.tensor([[2, 0]]), segments).sum() + entropy.sum()
+    (gradient,) = torch.autograd.grad(total, logits)
+    assert gradient.isfinite().all()
+    assert gradient[0, [1, 4]].tolist() == [0.0, 0.0]
+    assert gradient[0, 3] == 0.0, "a single legal choice cannot become more likely"
+
+
+def test_a_law_without_legal_entries_stays_finite() -> None:
+    segments = Segments.of([2, 2])
+    logits = torch.tensor([[1.0, 2.0, 3.0, 4.0]], requires_grad=True)
+    laws = math_segments.normalise(logits, torch.tensor([[False, False, True, True]]), segments)
+    entropy = math_segments.entropy(laws, segments)
+    assert entropy[0, 0] == 0.0
+    assert math_segments.log_probs(laws, segments)[0, :2].exp().tolist() == [0.0, 0.0]
+    (gradient,) = torch.autograd.grad(entropy.sum(), logits)
+    assert gradient.isfinite().all()
+
+
+def test_padding_is_never_drawn() -> None:
+    """With noise that would make every padded entry win."""
+    segments = Segments.of([1, 3])
+    laws = math_segments.normalise(torch.zeros(1, 4), None, segments)
+    log_noise = torch.tensor([[[0.0, -50.0, -50.0], [0.0, -1.0, 0.0]]])
+    assert math_segments.draw(laws, segments, log_noise).tolist() == [[0, 1]]
+
+
+def test_leading_axes_are_kept() -> None:
+    segments = Segments.of([2, 3])
+    laws = math_segments.normalise(torch.zeros(4, 6, 5), torch.ones(4, 6, 5, dtype=torch.bool), segments)
+    assert math_segments.entropy(laws, segments).shape == (4, 6, 2)
+    assert math_segments.draw(laws, segments, None).shape == (4, 6, 2)

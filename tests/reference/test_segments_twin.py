@@ -1,0 +1,51 @@
+"""Laws side by side equal laws one by one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from reference import segments as slow
+from reference.layouts import QUICK, generator, normal, seeds
+from surefoot.math import segments as fast
+from surefoot.math.segments import Segments
+
+SIZES = [(3, 1, 5, 2), (4, 4), (1,), (7,)]
+
+
+def layout(seed: int, sizes: tuple[int, ...], masked: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    source = generator(seed)
+    rows = [3.0 * normal(source, 6, sum(sizes)).double() for _ in range(2)]
+    mask = torch.rand(6, sum(sizes), generator=source) < 0.6
+    mask[:, Segments.of(sizes).first] = True
+    return rows[0], rows[1], mask if masked else None
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+@QUICK
+@given(seed=seeds)
+def test_every_law_is_normalised_by_itself(seed: int, sizes: tuple[int, ...], masked: bool) -> None:
+    logits, others, mask = layout(seed, sizes, masked)
+    segments = Segments.of(sizes)
+    laws, new = (fast.normalise(x, mask, segments) for x in (logits, others))
+    log_probs = fast.log_probs(laws, segments)
+    legal = torch.ones_like(logits, dtype=torch.bool) if mask is None else mask
+    for row in range(len(logits)):
+        start = 0
+        for h, size in enumerate(sizes):
+            where = slice(start, start + size)
+            p, q = (slow.softmax(x[row, where].tolist(), legal[row, where].tolist()) for x in (logits, others))
+            assert log_probs[row, where].exp().tolist() == pytest.approx(p, rel=1e-12)
+            assert float(fast.entropy(laws, segments)[row, h]) == pytest.approx(slow.entropy(p), rel=1e-9, abs=1e-12)
+            assert float(fast.kl(laws, new, segments)[row, h]) == pytest.approx(slow.kl(p, q), rel=1e-9, abs=1e-12)
+            best = max(range(size), key=lambda j: p[j])
+            assert int(fast.draw(laws, segments, None)[row, h]) == best
+            choice = torch.zeros(len(logits), len(sizes), dtype=torch.int64)
+            choice[row, h] = best
+            assert float(fast.log_prob(laws, choice, segments)[row, h]) == pytest.approx(math.log(p[best]), abs=1e-12)
+            start += size
