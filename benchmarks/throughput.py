@@ -156,8 +156,8 @@ def report(results: dict[str, dict[str, dict[str, Any]]], extras: list[str]) -> 
     lines = [
         "# How fast is it?",
         "",
-        "Made by `make bench` (`python benchmarks/throughput.py`). Env steps per second of training, systems in turns, one",
-        "thread each, medians of chunks; warm-up (first two iterations, compilation included) is not in the speed.",
+        "Made by `make bench` (`python benchmarks/throughput.py`). Env steps per second of training, systems in turns,",
+        "one thread each, medians of chunks; warm-up (first two iterations, compilation included) is not in the speed.",
         "",
         f"Machine: {os.cpu_count()} cores, {cpu_name()}, Python {platform.python_version()}, "
         + ", ".join(

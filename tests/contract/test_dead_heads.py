@@ -74,7 +74,7 @@ def test_an_env_without_a_leak_passes() -> None:
 def test_an_env_that_is_not_seeded_is_told_so() -> None:
     class Unseeded(Leaky):
         def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-            return np.float32([np.random.default_rng().random()]), {}
+            return np.array([np.random.default_rng().random()], np.float32), {}
 
     with pytest.raises(EnvError, match="must be seeded"):
         check_dead_heads(lambda: Unseeded(""))

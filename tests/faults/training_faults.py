@@ -74,7 +74,7 @@ def poison(agent: PPO, place: str, value: float, at: int) -> None:
                 setattr(distribution, method, lambda *a: spoil(original(*a)))
             return distribution
 
-        learner.family.bind = bound  # type: ignore[method-assign]
+        learner.family.bind = bound  # type: ignore[method-assign,assignment]
     elif place in ("value", "advantage"):
         critic = learner.policy.critic
         mean = critic.mean
