@@ -25,8 +25,9 @@ MuJoCo) with the training normaliser frozen. The first line of a cell is the mea
 interquartile mean. Square brackets: 95 % percentile-bootstrap interval over training seeds,
 {resamples:,} resamples drawn within task and system; with 3 to 5 seeds such intervals are narrower than their
 name says. Surefoot is *below SB3* only if the whole interval of the difference of means is below zero.
-Seconds are CPU time of training per run, wall time in parentheses (other programs shared the two cores). Published figures are mean ± deviation as
-their source prints them (the zoo's deviation is over the episodes of one run).
+Seconds are CPU time of training per run, wall time in parentheses: other programs shared the cores, and runs
+were paused at times, so wall times are no measure of speed. Published figures are mean ± deviation as their
+source prints them (the zoo's deviation is over the episodes of one run).
 """
 
 Record = dict[str, Any]

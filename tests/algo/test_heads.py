@@ -1,0 +1,283 @@
+"""What is measured and learned head by head (F02, F03, F04, F06, P12)."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from algo.building import batch_of, gradient_of, make_learner
+from surefoot import PPO
+from surefoot.algo.coefficients import CoefficientPlan
+from surefoot.algo.heads import HEAD_SUMS, HeadStep, head_divergence, head_statistics
+from surefoot.algo.learner import Learner
+from surefoot.algo.step import CompiledStep
+from surefoot.config import from_flat
+from surefoot.dists.interface import HeadTerms
+from surefoot.envs import register_envs
+from surefoot.errors import ConfigError
+from surefoot.heads import HeadSpec
+
+register_envs()
+NAMES = ("op", "slot", "kind")
+
+
+def greenhouse(**settings: Any) -> Learner:
+    return make_learner("surefoot/Greenhouse-v0", **({"n_steps": 32, "batch_size": 32} | settings))
+
+
+def test_sums_by_hand() -> None:
+    """Two heads, three rows; the second head is irrelevant in the first row and has one legal choice in the last."""
+    relevant = torch.tensor([[True, False], [True, True], [True, True]])
+    log_ratio = torch.log(torch.tensor([[1.5, 1.0], [1.0, 0.5], [1.0, 2.0]]))
+    entropy = torch.tensor([[0.6, 0.0], [0.3, math.log(2)], [0.0, 0.0]])
+    n_legal = torch.tensor([[3.0, 4.0], [2.0, 4.0], [2.0, 1.0]])
+    step = HeadStep(HeadTerms(torch.zeros(3, 2), entropy, relevant, n_legal), log_ratio)
+    weight = torch.tensor([1.0, 1.0, 1.0])
+    found = head_statistics(step, head_divergence(log_ratio, "k3"), weight, 0.2, "clamp").reshape(len(HEAD_SUMS), 2)
+    sums = dict(zip(HEAD_SUMS, found.tolist(), strict=True))
+    assert sums["relevant"] == [3.0, 2.0]
+    assert sums["choosing"] == [3.0, 1.0]
+    assert sums["ratio"] == pytest.approx([3.5, 2.5])
+    # k3 = r − 1 − ln r
+    assert sums["kl"] == pytest.approx([0.5 - math.log(1.5), (-0.5 + math.log(2)) + (1 - math.log(2))])
+    assert sums["clip_fraction"] == [1.0, 2.0]
+    assert sums["entropy"] == pytest.approx([0.9, math.log(2)])
+    assert sums["normalised_entropy"] == pytest.approx([0.6 / math.log(3) + 0.3 / math.log(2), 0.5])
+
+
+def test_rows_without_weight_do_not_count() -> None:
+    shape = (2, 1)
+    terms = HeadTerms(
+        torch.zeros(shape), torch.ones(shape), torch.ones(shape, dtype=torch.bool), torch.full(shape, 2.0)
+    )
+    step = HeadStep(terms, torch.tensor([[0.0], [5.0]]))
+    found = head_statistics(step, head_divergence(step.log_ratio, "k3"), torch.tensor([1.0, 0.0]), 0.2, "clamp")
+    assert found.tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
+
+
+def test_every_head_reports_itself() -> None:
+    learner = greenhouse()
+    rollout = learner.collect()
+    metrics = learner.learn(rollout, 10).update.metrics()
+    keys = ("count", "ratio", "approx_kl", "clip_fraction", "entropy", "entropy_normalised", "grad_norm")
+    for name in NAMES:
+        for key in keys:
+            assert math.isfinite(metrics[f"train/head/{name}/{key}"])
+    op = rollout.action[..., 0]
+    assert metrics["train/head/op/count"] == op.numel()
+    assert metrics["train/head/slot/count"] == int((op > 0).sum())
+    assert metrics["train/head/kind/count"] == int((op == 1).sum())
+    assert 0.9 < metrics["train/head/kind/entropy_normalised"] <= 1.0
+    assert metrics["train/head/kind/entropy"] == pytest.approx(math.log(4), abs=0.1)
+
+
+def test_the_joint_divergence_is_the_sum_over_relevant_heads() -> None:
+    """F06: over all rows, never a mean of the heads' means."""
+    learner = greenhouse(learning_rate=1e-2, n_epochs=4)
+    rollout = learner.collect()
+    record = learner.learn(rollout, 10).update
+    rows = int(rollout.valid.sum())
+    assert record.kl == pytest.approx(sum(head.kl * head.count for head in record.heads.values()) / rows, rel=1e-5)
+    assert record.kl > 1e-4
+    means = sum(head.kl for head in record.heads.values())
+    assert abs(means - record.kl) > 0.05 * record.kl
+
+
+def test_the_stop_uses_the_joint_divergence() -> None:
+    learner = greenhouse(learning_rate=1e-2, n_epochs=20, target_kl=1e-3)
+    record = learner.learn(learner.collect(), 10).update
+    assert record.kl_stop is not None
+    assert record.kl_stop.kl > 1.5e-3
+
+
+def test_the_first_ratio_is_one_and_later_ones_are_not() -> None:
+    """P10, jointly and by head."""
+    learner = greenhouse(n_epochs=1, batch_size=128)
+    first = learner.learn(learner.collect(), 10).update
+    assert first.log_ratio_first < 1e-5
+    for head in first.heads.values():
+        assert head.ratio == pytest.approx(1.0, abs=1e-5)
+        assert head.kl == pytest.approx(0.0, abs=1e-9)
+        assert head.clip_fraction == 0.0
+    later = greenhouse(n_epochs=10, learning_rate=3e-2)
+    record = later.learn(later.collect(), 10).update
+    assert record.heads["op"].ratio != 1.0
+    assert record.heads["op"].clip_fraction > 0
+
+
+def test_gradient_norms_of_the_heads_are_those_of_their_rows() -> None:
+    learner = greenhouse(n_epochs=1, batch_size=128, max_grad_norm=0.0)
+    rollout = learner.collect()
+    record = learner.learn(rollout, 10).update
+    squares = sum(head.gradient_norm**2 for head in record.heads.values())
+    assert math.sqrt(squares) == pytest.approx(record.gradient_norms["head"], rel=1e-5)
+    assert len({round(head.gradient_norm, 9) for head in record.heads.values()}) == 3
+
+
+class OnlyWait(gymnasium.Env[Any, Any]):
+    """Nothing but waiting is legal, so that the slot is never relevant."""
+
+    action_heads: Any = (HeadSpec("op", ("WAIT", "ACT")), HeadSpec("slot", 3, relevant_when={"op": "ACT"}))
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space: spaces.Space[Any] = spaces.MultiDiscrete([2, 3])
+
+    def action_masks(self) -> Any:
+        return {"op": [True, False]}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert action.tolist() == [0, 0]
+        return self.observation_space.sample(), float(self.np_random.normal()), False, False, {}
+
+
+def test_a_head_without_data_says_so(tmp_path: Path) -> None:
+    """F03: null, not 0.0."""
+    agent = PPO(OnlyWait, n_envs=2, n_steps=16, batch_size=16, n_epochs=2, compile=False)
+    agent.learn(32, run_dir=tmp_path / "run")
+    line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert line["train/head/slot/count"] == 0.0
+    for key in ("ratio", "approx_kl", "clip_fraction", "entropy", "entropy_normalised", "grad_norm"):
+        assert line[f"train/head/slot/{key}"] is None
+        assert math.isnan(agent.logger_values[f"train/head/slot/{key}"])
+    assert line["train/head/op/count"] == 32.0
+    assert line["train/head/op/entropy"] == 0.0
+    assert line["train/head/op/entropy_normalised"] is None, "with one legal choice there is none to spread over"
+
+
+def rows_of(learner: Learner, gradient: Tensor) -> dict[str, Tensor]:
+    """The gradient of each head's rows of the last layer."""
+    slots = {slot.name: slot for slot in learner.flat.slots}
+    weight, bias = slots["head.linear.weight"], slots["head.linear.bias"]
+    both = torch.cat([gradient[weight.where].view(weight.shape), gradient[bias.where].unsqueeze(1)], 1)
+    return {name: both[rows] for name, rows in zip(learner.family.head_names, learner.family.head_outputs, strict=True)}
+
+
+def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
+    """F02: not from the advantage, and not from the entropy bonus."""
+    learner = greenhouse(ent_coef=0.1)
+    batch = batch_of(learner, learner.collect())
+    everything = rows_of(learner, gradient_of(learner, batch))
+    assert all((rows != 0).any() for rows in everything.values())
+    relevant = learner.family.relevance(batch.action)
+    for h, name in enumerate(NAMES[1:], 1):
+        without = batch._replace(weight=torch.where(relevant[:, h], 0.0, 1.0))
+        assert bool(without.weight.any())
+        assert (rows_of(learner, gradient_of(learner, without))[name] == 0).all()
+
+
+def test_entropy_coefficients_of_single_heads_act_on_these_heads_only() -> None:
+    learner = greenhouse(head_ent_coefs={"slot": 0.5}, vf_coef=0.0)
+    batch = batch_of(learner, learner.collect())
+    batch = batch._replace(advantages=torch.zeros_like(batch.advantages))
+    learner.flat.named()["head.linear.bias"].copy_(torch.randn(10, generator=torch.Generator().manual_seed(0)))
+    found = rows_of(learner, gradient_of(learner, batch))
+    assert (found["slot"] != 0).any()
+    assert (found["op"] == 0).all()
+    assert (found["kind"] == 0).all()
+
+
+def test_a_head_takes_its_own_coefficient_or_the_common_one_and_keeps_its_floor() -> None:
+    config = from_flat(
+        ent_coef="linear(0.1, 0)", head_ent_coefs={"op": 0.3, "slot": "linear(0.2, 0)"}, head_ent_floors={"kind": 0.04}
+    )
+    plan = CoefficientPlan(config.ppo, NAMES)
+    assert plan.at(0, 10).head_ent_coefs == pytest.approx((0.3, 0.2, 0.1))
+    assert plan.at(9, 10).head_ent_coefs[2] == 0.04
+    assert plan.at(9, 10).head_ent_coefs[1] < 0.05
+    assert CoefficientPlan(from_flat().ppo, NAMES).at(0, 1).head_ent_coefs is None
+
+
+def test_the_coefficient_of_a_head_is_logged() -> None:
+    learner = greenhouse(ent_coef=0.01, head_ent_coefs={"slot": 0.5})
+    metrics = learner.learn(learner.collect(), 10).update.metrics()
+    assert metrics["train/head/slot/ent_coef"] == 0.5
+    assert metrics["train/head/op/ent_coef"] == 0.01
+
+
+@pytest.mark.parametrize("field", ["head_ent_coefs", "head_ent_floors"])
+def test_a_coefficient_for_a_head_that_is_not_there_is_an_error(field: str) -> None:
+    with pytest.raises(ConfigError, match=rf"ppo.{field}: the heads .* are op, slot, kind, not 'slott'; did you mean"):
+        greenhouse(**{field: {"slott": 0.1}})
+    with pytest.raises(ConfigError, match=rf"ppo.{field}: the env's actions have no heads, not 'op'"):
+        make_learner("CartPole-v1", **{field: {"op": 0.1}})
+
+
+def test_a_floor_that_is_never_reached_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"head_ent_floors: 0\.1 for 'op' is not above the coefficient 0\.2"):
+        from_flat(ent_coef=0.2, head_ent_floors={"op": 0.1})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"ent_coef": 0.01, "head_ent_coefs": {"slot": "linear(0.1, 0)"}},
+        {"kl_estimator": "exact", "target_kl": 0.02},
+    ],
+    ids=["plain", "coefficients", "exact KL"],
+)
+def test_compiled_and_eager_agree(settings: dict[str, Any]) -> None:
+    torch._dynamo.reset()
+    eager, compiled = (greenhouse(n_epochs=3, learning_rate=1e-3, **settings) for _ in range(2))
+    parts = (compiled.policy, compiled.family, compiled.flat, compiled.optimiser, compiled.config.ppo)
+    compiled.updater.step = CompiledStep(*parts, "aot_eager")
+    for _ in range(5):
+        records = [learner.learn(learner.collect(), 5).update for learner in (eager, compiled)]
+        for name in NAMES:
+            one, other = (record.heads[name] for record in records)
+            assert one.count == other.count
+            assert one.kl == pytest.approx(other.kl, rel=1e-2, abs=1e-6)
+            assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=1e-3)
+    assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
+
+
+def test_pieces_of_a_minibatch_add_up() -> None:
+    whole, pieces = greenhouse(n_epochs=1), greenhouse(n_epochs=1, micro_batch_size=12)
+    records = [learner.learn(learner.collect(), 1).update for learner in (whole, pieces)]
+    for name in NAMES:
+        one, other = (record.heads[name] for record in records)
+        assert one.entropy == pytest.approx(other.entropy, rel=1e-5)
+        assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=1e-3)
+        assert one.count == other.count
+    assert (whole.flat.values - pieces.flat.values).abs().max() < 1e-5
+
+
+def test_the_penalty_on_logits_leaves_numbers_alone() -> None:
+    """A Dict of a choice and a Box: only the choice has logits."""
+
+    class Mixed(OnlyWait):
+        action_heads = None
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.action_space = spaces.Dict({"a": spaces.Discrete(2), "x": spaces.Box(-1, 1, (2,))})
+
+        def action_masks(self) -> Any:
+            return {}
+
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            assert self.action_space.contains(action)
+            return self.observation_space.sample(), 0.0, False, False, {}
+
+    learner = make_learner(Mixed, logit_penalty=1.0, normalize_advantage="none", n_epochs=1, batch_size=64)
+    bias = learner.flat.named()["head.linear.bias"]
+    bias[2:] = 50.0
+    assert learner.learn(learner.collect(), 1).update.logit_penalty == 0.0
+    bias[:2] = 50.0
+    assert learner.learn(learner.collect(), 1).update.logit_penalty > 1000.0
+    with pytest.raises(ConfigError, match="logit_penalty is for discrete actions"):
+        make_learner("Pendulum-v1", logit_penalty=1.0)
