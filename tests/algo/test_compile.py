@@ -15,18 +15,25 @@ from surefoot.errors import SurefootWarning
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("CartPole-v1", {}),
-    "Box, entropy": ("Pendulum-v1", {"ent_coef": 0.01}),
-    "beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
-    "shared": ("CartPole-v1", {"policy": {"shared": True}}),
-    "layer norm": ("CartPole-v1", {"policy": {"layer_norm": True}}),
-    "clipped values": ("CartPole-v1", {"clip_range_vf": 0.1}),
-    "minibatch advantages": ("CartPole-v1", {"normalize_advantage": "minibatch"}),
-    "pieces": ("CartPole-v1", {"micro_batch_size": 12}),
-    "KL stop": ("CartPole-v1", {"target_kl": 1e-4, "learning_rate": 3e-3}),
-    "decay": ("CartPole-v1", {"optimizer": "adamw", "weight_decay": 0.1}),
-    "L2": ("CartPole-v1", {"weight_decay": 0.1, "decay_scope": "all"}),
-    "no clipping": ("CartPole-v1", {"max_grad_norm": None, "dual_clip": 3.0, "log_ratio_bound": "tanh"}),
-    "exact KL": ("Pendulum-v1", {"kl_estimator": "exact", "target_kl": 0.01}),
+    "Box, entropy, exact KL": ("Pendulum-v1", {"ent_coef": 0.01, "kl_estimator": "exact", "target_kl": 0.01}),
+    "shared, norm, clipped values, decay": (
+        "CartPole-v1",
+        {
+            "policy": {"shared": True, "layer_norm": True},
+            "clip_range_vf": 0.1,
+            "normalize_advantage": "minibatch",
+            "optimizer": "adamw",
+            "weight_decay": 0.1,
+        },
+    ),
+    "KL stop, L2": (
+        "CartPole-v1",
+        {"target_kl": 1e-4, "learning_rate": 3e-3, "weight_decay": 0.1, "decay_scope": "all"},
+    ),
+    "pieces, dual clip, tanh": (
+        "CartPole-v1",
+        {"micro_batch_size": 12, "max_grad_norm": None, "dual_clip": 3.0, "log_ratio_bound": "tanh"},
+    ),
     "quantile": ("CartPole-v1", {"critic": {"kind": "quantile"}}),
     "categorical": ("CartPole-v1", {"critic": {"kind": "categorical"}}),
 }

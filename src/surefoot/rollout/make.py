@@ -43,7 +43,7 @@ def make_group(factory: Callable[[], Env], n_envs: int) -> EnvGroup:
     """``n_envs`` different envs in this process."""
     envs = [factory() for _ in range(n_envs)]
     if len({id(env.unwrapped) for env in envs}) < n_envs:
-        raise ConfigError(
+        raise EnvError(
             f"the callable gives the same {type(envs[0].unwrapped).__name__} each time, and {n_envs} envs are wanted: "
             "make a new env in it, or give the env itself"
         )
@@ -83,7 +83,7 @@ def _factory_like(env: Env | VectorEnv[Any, Any, Any]) -> Callable[[], Env]:
     spec = env.spec
     if spec is None or isinstance(env, VectorEnv) or any(w.kwargs is None for w in spec.additional_wrappers):
         raise EnvError(
-            f"another {type(env.unwrapped).__name__} cannot be made from the instance, whose spec does not say how; "
+            f"another {type(env.unwrapped).__name__} cannot be made from an instance without a spec that says how; "
             "give PPO an env id or a callable, or pass evaluate(env=…)"
         )
     return lambda: _with_spaces(gymnasium.make(spec))
