@@ -194,8 +194,7 @@ class CompiledStep(Step):
     def _loss(self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor) -> tuple[Tensor, Tensor]:
         pieces = torch.split(values, self._sizes)
         weights = {
-            name: piece.view(slot.shape)
-            for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
+            name: piece.view(slot.shape) for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
         }
         # Parts that are shared are one module under two names, so one name is enough and nothing needs to be tied.
         parameters, prediction = functional_call(self.policy, weights, (batch.observation,), tie_weights=False)
