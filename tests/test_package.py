@@ -25,7 +25,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("algo",),
     ("health", "evaluate"),
     ("train", "online"),
-    ("population", "audit"),
+    ("population", "audit", "bench"),
     ("cli",),
 )
 """The map of the design, lowest level first. A room imports rooms of lower levels only."""

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.algo.shaping import Shaping, estimate_costs, shape
+from surefoot.algo.shaping import CostEstimates, Shaping, estimate_costs, shape
 from surefoot.config import PPOConfig
-from surefoot.critics.with_cost import WithCost
 from surefoot.errors import NonFiniteError
 from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero, spread_is_zero_by_env
 from surefoot.math.explained import explained_variance
@@ -38,8 +37,8 @@ class Estimates:
     explained_variance: float
     zero_spread: bool
     """Advantages did not vary, so that normalisation gave zeros (A04)."""
-    cost_returns: Tensor | None = None
-    """What the cost critic learns; None without one."""
+    costs: CostEstimates | None = None
+    """None without a cost critic."""
     measures: dict[str, float] = field(default_factory=dict)
     """Of the risk term, by log key."""
 
@@ -68,9 +67,8 @@ def estimate(
         require_finite(successor_values, "value of the successor", rollout)
         ends = rollout.terminated, rollout.truncated
         advantages, returns = gae(reward, values, successor_values, *ends, config.gamma, config.gae_lambda, valid)
-        costs, costed = None, critic if isinstance(critic, WithCost) else None
-        if costed is not None:
-            costs = estimate_costs(rollout, costed, prediction, successors, config)
+        costs = estimate_costs(rollout, critic, prediction, successors, config)
+        if costs is not None:
             require_finite(costs.advantages, "advantage of the cost", rollout)
         measures: dict[str, float] = {}
         if shaping is not None:
@@ -79,13 +77,13 @@ def estimate(
         require_finite(advantages, "advantage", rollout)
         if first:
             critic.absorb(returns, valid)
-            if costs is not None and costed is not None:
-                costed.absorb_costs(costs.returns, valid)
+            if costs is not None:
+                costs.absorb(valid)
             prediction, successors = predict(rollout, policy)
         discounts = torch.where(rollout.terminated, 0.0, config.gamma)
         targets = critic.targets(returns, reward, discounts, successors)
-        if costs is not None and costed is not None:
-            targets = costed.with_cost_targets(targets, costs.returns, rollout.cost, discounts, successors)
+        if costs is not None:
+            targets = costs.critic.with_cost_targets(targets, costs.returns, rollout.cost, discounts, successors)
         magnitude = returns.abs().amax()
         explained = float(explained_variance(values, returns, valid))
         return Estimates(
@@ -97,7 +95,7 @@ def estimate(
             advantages,
             explained,
             no_spread(advantages, valid, magnitude, config),
-            None if costs is None else costs.returns,
+            costs,
             measures,
         )
 

@@ -23,7 +23,6 @@ from surefoot.algo.step import CompiledStep, EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
 from surefoot.config.schema import changed
-from surefoot.critics.with_cost import WithCost
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
 from surefoot.errors import ConfigError, SurefootWarning
@@ -157,8 +156,8 @@ class Learner:
         measures = self.policy.critic.measures(estimates.prediction, estimates.returns, rollout.valid)
         measures |= estimates.measures
         self.policy.critic.absorb(estimates.returns, rollout.valid)
-        if isinstance(self.policy.critic, WithCost) and estimates.cost_returns is not None:
-            self.policy.critic.absorb_costs(estimates.cost_returns, rollout.valid)
+        if estimates.costs is not None:
+            estimates.costs.absorb(rollout.valid)
         if self.envs.n_restarts:
             measures["warn/env_restarts"] = float(self.envs.n_restarts)
         if self.observations is not None:

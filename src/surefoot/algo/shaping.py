@@ -29,23 +29,30 @@ class Shaping:
 
 
 class CostEstimates(NamedTuple):
-    """All [T, N], raw."""
+    """Of a rollout, by a critic that knows costs; all [T, N], raw."""
 
+    critic: WithCost
     advantages: Tensor
     returns: Tensor
     explained_variance: float
 
+    def absorb(self, valid: Tensor) -> None:
+        """Show the returns to the critic, as `Critic.absorb` is shown those of the rewards."""
+        self.critic.absorb_costs(self.returns, valid)
+
 
 def estimate_costs(
-    rollout: Rollout, critic: WithCost, prediction: Tensor, successors: Tensor, config: PPOConfig
-) -> CostEstimates:
-    """GAE of the costs, with the discounts of the rewards; predictions [T, N, K]."""
+    rollout: Rollout, critic: Critic, prediction: Tensor, successors: Tensor, config: PPOConfig
+) -> CostEstimates | None:
+    """GAE of the costs, with the discounts of the rewards; None without a cost critic. Predictions [T, N, K]."""
+    if not isinstance(critic, WithCost):
+        return None
     values, valid = critic.mean_cost(prediction), rollout.valid
     ends = rollout.terminated, rollout.truncated
     advantages, returns = gae(
         rollout.cost, values, critic.mean_cost(successors), *ends, config.gamma, config.gae_lambda, valid
     )
-    return CostEstimates(advantages, returns, float(explained_variance(values, returns, valid)))
+    return CostEstimates(critic, advantages, returns, float(explained_variance(values, returns, valid)))
 
 
 def shape(

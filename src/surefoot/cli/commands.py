@@ -152,6 +152,26 @@ def presets(arguments: argparse.Namespace) -> None:
         print(f"{name}: " + ", ".join(f"{k}={v}" for k, v in flat.items()))
 
 
+def bench(arguments: argparse.Namespace) -> None:
+    """``surefoot bench risk``; exit code 1 if something does not hold."""
+    from surefoot.bench.risk import bench_risk
+    from surefoot.bench.risk_cases import WORLDS
+    from surefoot.bench.risk_report import write_report
+
+    for name in ("episodes", "jobs"):
+        if getattr(arguments, name) < 1:
+            raise ConfigError(f"--{name} must be at least 1, got {getattr(arguments, name)}")
+    if arguments.report:
+        path, good = write_report(arguments.results, arguments.seeds)
+    else:
+        worlds = arguments.worlds or list(WORLDS)
+        path, good = bench_risk(arguments.results, worlds, arguments.seeds, arguments.episodes, arguments.jobs, _say)
+    print(path.read_text())
+    _say(f"written to {path}")
+    if not good:
+        raise SystemExit(1)
+
+
 def _go(agent: PPO, open_run: Callable[[], Run], quiet: bool, callback_state: dict[str, Any] | None = None) -> None:
     """Train to the goal, evaluate, say where everything is."""
     from surefoot.train.callbacks import run_callbacks

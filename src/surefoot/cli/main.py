@@ -79,6 +79,15 @@ def build_parser() -> Parser:
     inspect.add_argument("--json", action="store_true", help="print JSON")
 
     commands.add_parser("presets", help="list published settings", description="List published settings.")
+
+    bench = commands.add_parser("bench", help="run a benchmark", description="Train on worlds whose answers are known.")
+    bench.add_argument("what", choices=["risk"], help="risk: tail and cost limits, into RESULTS/risk.md")
+    bench.add_argument("--results", type=Path, default=Path("benchmarks/results"), metavar="DIR", help="where to write")
+    bench.add_argument("--worlds", nargs="+", metavar="NAME", help="only these: arm, portfolio, cliff, costly")
+    bench.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], metavar="S", help="(default: 0 to 4)")
+    bench.add_argument("--episodes", type=int, default=10_000, metavar="N", help="evaluation episodes (default: 10000)")
+    bench.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
+    bench.add_argument("--report", action="store_true", help="run nothing, rewrite the report from the kept runs")
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
@@ -107,4 +116,5 @@ def _run(arguments: argparse.Namespace) -> None:
             "eval": commands.evaluate,
             "inspect": commands.inspect,
             "presets": commands.presets,
+            "bench": commands.bench,
         }[arguments.command](arguments)

@@ -8,7 +8,6 @@ from surefoot.critics.base import Critic, ValueLoss
 from surefoot.critics.calibration import coverage
 from surefoot.critics.scale import ReturnScale, rescale_layer
 from surefoot.math.quantile import huber_loss
-from surefoot.math.quantile_law import sorted_huber_loss
 from surefoot.math.risk import cvar_from_quantiles, var_from_quantiles
 from surefoot.math.value_clip import ClipMode, clip_quantiles, larger_loss
 from surefoot.nets.init import VALUE_GAIN, Initialiser
@@ -59,10 +58,8 @@ class QuantileCritic(Critic):
         return ValueLoss(*larger_loss(unclipped, self._regression(clipped, targets)))
 
     def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
-        """λ-returns [T, N], or the equally likely values r + γ·q(s′) [T, N, K] in ascending order."""
-        if not self._backup:
-            return returns
-        return (rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * successors).sort(-1).values
+        """λ-returns [T, N], or the equally likely values r + γ·q(s′) [T, N, K]."""
+        return rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * successors if self._backup else returns
 
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
         self.scale.absorb(returns, valid)
@@ -77,5 +74,4 @@ class QuantileCritic(Critic):
     def _regression(self, quantiles: Tensor, targets: Tensor) -> Tensor:
         """ρ with κ = kappa·spread; dividing by the spread before and multiplying after is the same."""
         spread = self.scale.std
-        loss = sorted_huber_loss if self._backup else huber_loss
-        return spread * loss(quantiles / spread, targets / spread, self._kappa)
+        return spread * huber_loss(quantiles / spread, targets / spread, self._kappa)

@@ -18,7 +18,7 @@ class CrashPortfolio(ToyEnv[Array, Array]):
     """T steps; the action is the weight w ∈ [0, 1] of the risky asset, the rest earns ``riskless``.
 
     The risky asset earns ``gain``, or with probability p = ``crash_probability`` ``crash``. The reward of a step is
-    (1 − w)·riskless + w·X, on a constant stake, so that returns add up. Observed is the share of the time that is over.
+    (1 − w)·riskless + w·X, on a constant stake, so that returns add up. Observed is the time, from −1 to 1.
 
     *The answer.* The return of a constant weight is T·riskless + w·S with S = Σ(X_t − riskless), a function of the
     binomial number of crashes. CVaR is positively homogeneous and moves with constants, so
@@ -33,17 +33,17 @@ class CrashPortfolio(ToyEnv[Array, Array]):
 
     def __init__(
         self,
-        n_steps: int = 5,
+        n_steps: int = 3,
         riskless: float = 0.1,
         gain: float = 2.0,
-        crash: float = -4.0,
+        crash: float = -3.0,
         crash_probability: float = 0.2,
     ) -> None:
         self._n_steps, self._riskless = n_steps, riskless
         self._gain, self._crash, self._p = gain, crash, crash_probability
         self._steps = 0
         self.action_space = spaces.Box(0.0, 1.0, (1,), np.float32)
-        self.observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
         if self.law(1.0).mean <= self.law(0.0).mean:
             raise ValueError("the risky asset must earn more on average than the riskless one")
         self.optimal_return = self.law(1.0).mean
@@ -79,7 +79,7 @@ class CrashPortfolio(ToyEnv[Array, Array]):
         return self._observe(), reward, self._steps >= self._n_steps, False, {}
 
     def _observe(self) -> Array:
-        return np.array([self._steps / self._n_steps], np.float32)
+        return np.array([2.0 * self._steps / self._n_steps - 1.0], np.float32)
 
     def _world_state(self) -> dict[str, Any]:
         return {"steps": self._steps}

@@ -28,7 +28,9 @@ class SafeOrRisky(ToyEnv[Array, np.int64]):
     which no deterministic one equals. It moves with α and with the limit.
     """
 
-    def __init__(self, safe: float = 1.0, win: float = 8.0, loss: float = -4.0, crash_probability: float = 0.4) -> None:
+    def __init__(
+        self, safe: float = 1.0, win: float = 10.0, loss: float = -4.0, crash_probability: float = 0.4
+    ) -> None:
         risky = Law({win: 1.0 - crash_probability, loss: crash_probability})
         if not loss < safe < risky.mean:
             raise ValueError(

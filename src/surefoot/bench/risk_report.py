@@ -1,0 +1,149 @@
+"""`risk.md` from the kept runs: what was asked of each world, and whether it came true."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surefoot.bench.risk_cases import WORLDS, World
+from surefoot.bench.risk_runs import Job
+
+TOLERANCE = 0.05
+
+INTRODUCTION = """# Does risk reach the policy?
+
+Made by `surefoot bench risk`; with `--report` it only rewrites this page from the runs kept in `risk/`. Each world has
+an exact answer (see the classes in `surefoot.envs`): the best mean return without a limit, and the best one under a
+limit on the tail or on the cost. An agent is trained per seed with the default multiplier settings, then plays
+{episodes:,} episodes, sampling its actions as in training.
+
+*Violation* is by how much the limit is missed, in percent of the limit (negative: room to spare); *loss* is by how much
+the mean return falls short of the best feasible one, in percent of that (negative: above it, by chance or by a
+violation). Both must be at most {tolerance:.0%} for every seed. *Flip*: the policy under the tight limit is another one
+than under the loose limit, for every seed.
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A world under one limit, over all seeds that were run."""
+
+    limit: float | None
+    violations: tuple[float, ...]
+    """Empty without a limit."""
+    losses: tuple[float, ...]
+    traits: tuple[float, ...]
+    records: tuple[dict[str, Any], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every seed keeps the limit and loses little."""
+        return max(self.violations, default=0.0) <= TOLERANCE and max(self.losses) <= TOLERANCE
+
+
+def judge(world: World, limit: float | None, records: list[dict[str, Any]]) -> Outcome:
+    """Violations and losses as shares of the limit and of the best return."""
+    best = world.best_return(limit)
+    violations: tuple[float, ...] = ()
+    if limit is not None:
+        sign = 1.0 if world.alpha is None else -1.0
+        violations = tuple(sign * (record["limited"] - limit) / abs(limit) for record in records)
+    losses = tuple((best - record["mean"]) / abs(best) for record in records)
+    return Outcome(limit, violations, losses, tuple(record["trait"] for record in records), tuple(records))
+
+
+def outcomes(results: Path, name: str, seeds: list[int]) -> list[Outcome]:
+    """Of one world: without a limit, with the loose and with the tight one; those that have been run."""
+    world = WORLDS[name]()
+    found = []
+    for limit in (None, *world.limits):
+        paths = [Job(name, limit, seed).path(results) for seed in seeds]
+        records = [json.loads(path.read_text()) for path in paths if path.exists()]
+        if records:
+            found.append(judge(world, limit, records))
+    return found
+
+
+def flips(found: list[Outcome]) -> bool | None:
+    """Whether each policy under the tight limit differs from each under the loose one; None if not both were run."""
+    limited = [outcome for outcome in found if outcome.limit is not None]
+    if len(limited) < 2:
+        return None
+    loose, tight = limited
+    return max(tight.traits) < min(loose.traits)
+
+
+def write_report(results: Path, seeds: list[int]) -> tuple[Path, bool]:
+    """The page, and whether all that was run holds."""
+    lines, good, episodes = [], True, 0
+    for name in WORLDS:
+        found = outcomes(results, name, seeds)
+        if not found:
+            continue
+        world, flipped = WORLDS[name](), flips(found)
+        good = good and flipped is not False and all(outcome.holds for outcome in found)
+        episodes = found[0].records[0]["episodes"]
+        lines += [*section(world, found), f"Flip: {verdict(flipped)}.", ""]
+    path = results / "risk.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = INTRODUCTION.format(episodes=episodes, tolerance=TOLERANCE)
+    path.write_text("\n".join([head, *lines, *machine(results)]) + "\n")
+    return path, good
+
+
+def section(world: World, found: list[Outcome]) -> list[str]:
+    """A heading and a table."""
+    lines = [
+        f"## {world.title}",
+        "",
+        f"`{world.env}`, {world.timesteps():,} env steps. Limited: {world.quantity}. "
+        f"A policy is described by the {world.trait}.",
+        "",
+        "| limit | best mean | mean | limited | violation, worst | loss, worst | trait (best) | λ at the end | holds |",
+        "|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    return [*lines, *(row(world, outcome) for outcome in found), ""]
+
+
+def row(world: World, outcome: Outcome) -> str:
+    """Means over seeds, and the worst seed."""
+    wanted = world.best_trait(outcome.limit)
+    multipliers = [record["multiplier"] for record in outcome.records]
+    cells = [
+        "none" if outcome.limit is None else f"{outcome.limit:g}",
+        f"{world.best_return(outcome.limit):.3f}",
+        f"{average(outcome.records, 'mean'):.3f}",
+        f"{average(outcome.records, 'limited'):.3f}",
+        f"{max(outcome.violations):+.1%}" if outcome.violations else "",
+        f"{max(outcome.losses):+.1%}",
+        f"{sum(outcome.traits) / len(outcome.traits):.3f}" + ("" if wanted is None else f" ({wanted:.3f})"),
+        "" if multipliers[0] is None else f"{sum(multipliers) / len(multipliers):.2f}",
+        f"{verdict(outcome.holds)}, {len(outcome.records)} seeds",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def average(records: tuple[dict[str, Any], ...], key: str) -> float:
+    """Mean of a number over seeds."""
+    return sum(float(record[key]) for record in records) / len(records)
+
+
+def verdict(holds: bool | None) -> str:
+    """In a word."""
+    return "not run" if holds is None else "yes" if holds else "**no**"
+
+
+def machine(results: Path) -> list[str]:
+    """The distinct versions behind the tables, and the time."""
+    records = [json.loads(path.read_text()) for path in sorted((results / "risk").glob("*/*.json"))]
+    seen = {", ".join(f"{key} {value}" for key, value in record["versions"].items()) for record in records}
+    seconds = sum(float(record["seconds"]) for record in records)
+    return [
+        "## Versions",
+        "",
+        *sorted(seen),
+        "",
+        f"{len(records)} runs, {seconds / 60:.0f} minutes of training in all.",
+    ]

@@ -1,0 +1,84 @@
+"""A cost critic beside any critic: each learns its own, and neither disturbs the other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from critics.cases import CASES, B, Case, F, N, T, everything, features, generator, grid
+from surefoot.config import CriticConfig
+from surefoot.critics.base import Critic
+from surefoot.critics.build import build_cost_critic
+from surefoot.critics.with_cost import WithCost
+from surefoot.nets.init import Initialiser
+
+CHOSEN = [case for case in CASES if case.has(clip_mode="none") or case.has(clip_mode="per_quantile")]
+every = pytest.mark.parametrize("case", CHOSEN, ids=str)
+
+
+def costed(case: Case) -> tuple[Critic, WithCost]:
+    """A critic, and an equal one with a cost critic beside it."""
+    settings = CriticConfig.model_validate(case.critic)
+    return case.build(), WithCost(case.build(), build_cost_critic(settings, F, Initialiser(generator(9))))
+
+
+def whole_targets(critic: WithCost, prediction: Tensor, costs: Tensor) -> Tensor:
+    """As `estimate` makes them, for steps that all terminate: [B, M + 1]."""
+    successors, ended = prediction.detach().view(T, N, -1), torch.zeros(T, N)
+    own = critic.targets(grid(), grid(), ended, successors)
+    return critic.with_cost_targets(own, costs, costs, ended, successors).flatten(0, 1)
+
+
+@every
+def test_it_answers_as_the_critic_alone(case: Case) -> None:
+    alone, both = costed(case)
+    single, joint = alone(features()), both(features())
+    assert joint.shape == (B, both.n_outputs)
+    assert torch.equal(both.mean(joint), alone.mean(single))
+    assert torch.equal(both.risk(joint, 0.25), alone.risk(single, 0.25))
+    assert torch.equal(both.quantile(joint, 0.5), alone.quantile(single, 0.5))
+    measured = both.measures(joint.detach().view(T, N, -1), grid(), everything())
+    assert measured == alone.measures(single.detach().view(T, N, -1), grid(), everything())
+
+
+@every
+def test_the_losses_add_up(case: Case) -> None:
+    """The cost critic is scalar, so its part is the squared error."""
+    alone, both = costed(case)
+    single, joint, old = alone(features()), both(features()), both(features(5)).detach()
+    costs = grid(3)
+    ended = torch.zeros(T, N)
+    wanted = alone.targets(grid(), grid(), ended, single.detach().view(T, N, -1)).flatten(0, 1)
+    expected = alone.loss(single, old[:, : alone.n_outputs], wanted, case.clip_range)
+    error = (both.mean_cost(joint) - costs.flatten()).square()
+    found = both.loss(joint, old, whole_targets(both, joint, costs), case.clip_range)
+    torch.testing.assert_close(found.loss, expected.loss + error)
+    assert torch.equal(found.active, expected.active)
+
+
+@every
+def test_each_learns_only_its_own(case: Case) -> None:
+    _, both = costed(case)
+    joint = both(features())
+    still = whole_targets(both, joint, both.mean_cost(joint).detach().view(T, N))
+    total = both.loss(joint, joint.detach(), still, case.clip_range).loss.sum()
+    total.backward()  # type: ignore[no-untyped-call]
+    assert any(parameter.grad is not None and bool(parameter.grad.any()) for parameter in both.critic.parameters())
+    assert not any(bool(parameter.grad.any()) for parameter in both.cost.parameters() if parameter.grad is not None)
+
+
+@every
+def test_the_heads_hold_every_parameter_once(case: Case) -> None:
+    _, both = costed(case)
+    held = [id(parameter) for head in both.heads().values() for parameter in head.parameters()]
+    assert sorted(held) == sorted(id(parameter) for parameter in both.parameters())
+    assert "cost_critic" in both.heads()
+
+
+def test_popart_keeps_what_was_predicted_of_the_cost() -> None:
+    _, both = costed(next(case for case in CHOSEN if case.has(kind="scalar", popart=True, twin="none")))
+    both.absorb_costs(grid(3), everything())
+    before = both.mean_cost(both(features())).detach()
+    both.absorb_costs(30.0 + 5.0 * grid(4), everything())
+    torch.testing.assert_close(both.mean_cost(both(features())).detach(), before, rtol=1e-4, atol=1e-4)
