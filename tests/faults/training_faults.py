@@ -15,22 +15,31 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import gymnasium as gym
 import numpy as np
 import torch
 
 from surefoot import PPO
+from surefoot.algo import estimate
+from surefoot.config import from_flat
 from surefoot.errors import NonFiniteError, SurefootError, SurefootWarning
+from surefoot.math.returns import gae as advantages_of
 from surefoot.store import CheckpointStore
+from surefoot.train.checkpoint import from_snapshot
+from surefoot.train.run import Run, latest_checkpoint
 from surefoot.train.sinks import read_metrics
 
 PLACES = ("observation", "reward", "action", "value", "log_prob", "advantage", "loss", "gradient")
 VALUES = (float("nan"), float("inf"), float("-inf"))
 MOMENTS = ("first", "middle", "last")
+NAMED_AS = {place: place for place in PLACES} | {"log_prob": "log-probability", "loss": "value loss"}
+"""What an error must contain."""
 N_STEPS = 8
 
 
@@ -53,8 +62,8 @@ class Poisoned(gym.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
-def poison(agent: PPO, place: str, value: float, at: int) -> None:
-    """Let the inside of an agent give a bad number at env step or minibatch ``at``."""
+def poison(agent: PPO, place: str, value: float, at: int, undo: ExitStack) -> None:
+    """Let the inside of an agent give a bad number at env step or minibatch ``at``, until ``undo``."""
     learner = agent.learner
     calls = itertools.count()
 
@@ -64,29 +73,34 @@ def poison(agent: PPO, place: str, value: float, at: int) -> None:
         return x
 
     if place in ("action", "log_prob"):
-        bind = learner.family.bind
+        act = learner.family.act
 
-        def bound(*given: Any) -> Any:
-            distribution = bind(*given)
+        def acting(*given: Any) -> Any:
+            action, log_prob, *rest = act(*given)
             if next(calls) == at:
-                method = {"action": "sample", "log_prob": "log_prob"}[place]
-                original = getattr(distribution, method)
-                setattr(distribution, method, lambda *a: spoil(original(*a)))
-            return distribution
+                action, log_prob = (spoil(action), log_prob) if place == "action" else (action, spoil(log_prob))
+            return action, log_prob, *rest
 
-        learner.family.bind = bound  # type: ignore[method-assign,assignment]
-    elif place in ("value", "advantage"):
+        undo.enter_context(patch.object(learner.family, "act", acting))
+    elif place == "value":
         critic = learner.policy.critic
         mean = critic.mean
-        row = at
 
-        def spoiled(prediction: torch.Tensor) -> torch.Tensor:
+        def spoiled_mean(prediction: torch.Tensor) -> torch.Tensor:
             values = mean(prediction).clone()
-            if values.dim() == 2 and (place == "value" or next(calls) == 1):
-                values[row, 0] = value  # the second call is for the successors, which only advantages see
+            if values.dim() == 2:  # of a rollout
+                values[at, 0] = value
             return values
 
-        critic.mean = spoiled  # type: ignore[method-assign]
+        critic.mean = spoiled_mean  # type: ignore[method-assign]
+    elif place == "advantage":
+
+        def spoiled_gae(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            advantages, returns = advantages_of(*given)
+            advantages[at, 0] = value
+            return advantages, returns
+
+        undo.enter_context(patch.object(estimate, "gae", spoiled_gae))
     elif place == "loss":
         critic = learner.policy.critic
         loss = critic.loss
@@ -102,32 +116,45 @@ def poison(agent: PPO, place: str, value: float, at: int) -> None:
 
 
 def non_finite() -> dict[str, Any]:
-    """3 values × 8 places × first, middle, last step: caught in the same iteration, named, no weight moved by it."""
+    """3 values × 8 places × first, middle, last step: each is named, and no optimiser step follows it."""
     caught, missed = 0, []
     for place, value, moment in itertools.product(PLACES, VALUES, MOMENTS):
         at = {"first": 0, "middle": N_STEPS // 2, "last": N_STEPS - 1}[moment]
-        agent = PPO(
-            partial(Poisoned, place, value, at),
-            n_envs=1,
-            n_steps=N_STEPS,
-            batch_size=2,
-            n_epochs=2,
-            compile=False,
-            max_nonfinite_updates=1,
-        )
-        poison(agent, place, value, at)
+        problem = one_non_finite(place, value, at)
+        caught += problem is None
+        if problem is not None:
+            missed.append(f"{place} {value} {moment}: {problem}")
+    return {"cases": len(PLACES) * len(VALUES) * len(MOMENTS), "caught": caught, "missed": missed}
+
+
+def one_non_finite(place: str, value: float, at: int) -> str | None:
+    """Spoil env step or minibatch ``at``; what is wrong with how it was met, or None."""
+    agent = PPO(
+        partial(Poisoned, place, value, at),
+        n_envs=1,
+        n_steps=N_STEPS,
+        batch_size=2,
+        n_epochs=2,
+        compile=False,
+        max_nonfinite_updates=1,
+    )
+    with ExitStack() as undo:
+        undo.callback(agent.close)
+        poison(agent, place, value, at, undo)
         try:
             agent.learn(N_STEPS)
-            missed.append(f"{place} {value} {moment}")
         except NonFiniteError as error:
-            finite = bool(torch.isfinite(agent.learner.flat.values).all())
-            named = any(word in str(error) for word in (place.replace("_", "-"), "loss", "gradient", "value", "prob"))
-            if finite and named:
-                caught += 1
-            else:
-                missed.append(f"{place} {value} {moment}: {error}")
-    total = len(PLACES) * len(VALUES) * len(MOMENTS)
-    return {"cases": total, "caught": caught, "missed": missed}
+            said = str(error)
+        else:
+            return "not caught"
+    # What spoils a rollout is met before any optimiser step; what spoils minibatch k, after k of them.
+    expected = at if place in ("loss", "gradient") else 0
+    steps = int(agent.learner.optimiser.state.steps)
+    if steps != expected:
+        return f"{steps} optimiser steps instead of {expected}"
+    if not bool(torch.isfinite(agent.learner.flat.values).all()):
+        return "the weights are not finite"
+    return None if NAMED_AS[place] in said else f"not named in {said!r}"
 
 
 def guard_cost() -> dict[str, Any]:
@@ -213,6 +240,23 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
         {"critic": {"kind": "quantile", "twin": "heads"}, "normalize_observations": True},
     ),
     "categorical, Discrete, workers": ("CartPole-v1", {"critic": {"kind": "categorical"}, "workers": 2}),
+    "quantile, Box, CVaR constraint": (
+        "surefoot/CrashPortfolio-v0",
+        {"critic": {"kind": "quantile"}, "risk": {"kind": "cvar_constraint", "alpha": 0.25, "limit_per_episode": -1.0}},
+    ),
+    "scalar, Discrete, cost constraint": (
+        "surefoot/CostlyArm-v0",
+        {"risk": {"kind": "cost_constraint", "limit_per_episode": 0.5}},
+    ),
+    "categorical twin, PopArt, Discrete": (
+        "CartPole-v1",
+        {"critic": {"kind": "categorical", "twin": "trunks", "popart": True}},
+    ),
+    "quantile twin, heads, masks, LSTM, workers": (
+        "surefoot/Greenhouse-v0",
+        {"critic": {"kind": "quantile", "twin": "heads"}, "memory": {"kind": "lstm", "hidden_size": 16}, "workers": 2},
+    ),
+    "scalar, Discrete, compiled": ("CartPole-v1", {"compile": True}),
     "adaptive KL, AdamW": ("CartPole-v1", {"adaptive_kl": 0.01, "optimizer": "adamw", "weight_decay": 0.01}),
 }
 
@@ -224,48 +268,41 @@ def resume(updates: int = 5, names: list[str] | None = None) -> dict[str, Any]:
     for name, (env, settings) in chosen.items():
         rows = 4 * 32
         with tempfile.TemporaryDirectory() as folder:
-            whole = fingerprint(continued(env, settings, Path(folder), [updates * rows], rows), Path(folder, "run"))
+            whole = continued(env, settings, Path(folder), [updates * rows])
         for cut in range(1, updates):
             cuts += 1
             with tempfile.TemporaryDirectory() as folder:
-                agent = continued(env, settings, Path(folder), [cut * rows, updates * rows], rows)
-                if fingerprint(agent, Path(folder, "run")) == whole:
+                if continued(env, settings, Path(folder), [cut * rows, updates * rows]) == whole:
                     equal += 1
                 else:
                     problems.append(f"{name}: cut after update {cut}")
     return {"configurations": len(chosen), "cuts": cuts, "equal": equal, "problems": problems}
 
 
-def continued(env: str, settings: dict[str, Any], folder: Path, goals: list[int], rows: int) -> PPO:
-    """Train to each goal in turn, by a new agent from the file each time; schedules span the last goal."""
-    from surefoot.config import from_flat
-    from surefoot.train.checkpoint import from_snapshot
-    from surefoot.train.run import Run, latest_checkpoint
+def continued(env: str, settings: dict[str, Any], folder: Path, goals: list[int]) -> str:
+    """Train to each goal in turn, by a new agent from the file each time; schedules span the last goal.
 
-    config = from_flat(
-        env=env, n_envs=4, n_steps=32, batch_size=32, n_epochs=2, total_timesteps=goals[-1], compile=False, **settings
-    ).model_copy()
+    The fingerprint of the last one."""
+    common = {"n_envs": 4, "n_steps": 32, "batch_size": 32, "n_epochs": 2, "compile": False}
+    config = from_flat(env=env, total_timesteps=goals[-1], **(common | settings))
     config = config.model_copy(update={"run": config.run.model_copy(update={"sinks": ()})})
     path = folder / "run"
     agent = PPO(env, config=config)
-    run = Run.create(path, config)
-    stop_at = [goals[0]]
-
-    def stop(agent: PPO, record: Any) -> bool:
-        return agent.num_timesteps < stop_at[0]
-
-    agent.train_to(goals[-1], stop, False, run)
-    run.close()
+    with closing(Run.create(path, config)) as run:
+        stop_at(goals[0], agent, run, goals[-1])
     for goal in goals[1:]:
         agent.close()
         state, saved, _ = from_snapshot(*latest_checkpoint(path)[:2])
         agent = PPO.restore(state, saved)
-        stop_at[0] = goal
-        run = Run.reopen(path, config, agent.num_timesteps)
-        agent.train_to(goals[-1], stop, False, run)
-        run.close()
-    agent.close()
-    return agent
+        with closing(Run.reopen(path, config, agent.num_timesteps)) as run:
+            stop_at(goal, agent, run, goals[-1])
+    with closing(agent):
+        return fingerprint(agent, path)
+
+
+def stop_at(goal: int, agent: PPO, run: Run, total: int) -> None:
+    """Train on the way to ``total``, but only to ``goal``."""
+    agent.train_to(total, lambda agent, record: agent.num_timesteps < goal, False, run)
 
 
 def fingerprint(agent: PPO, run: Path) -> str:

@@ -29,6 +29,14 @@ def test_an_id_makes_as_many_envs_as_wanted_with_their_arguments() -> None:
     assert [gravity(env) for env in envs.envs] == [5.0] * 3
 
 
+def test_the_toy_worlds_are_known_by_their_ids() -> None:
+    for name in list(gymnasium.registry):
+        if name.startswith("surefoot/"):
+            del gymnasium.registry[name]
+    envs = make_envs("surefoot/Bandit-v0", 2, {})
+    assert envs.n_envs == 2
+
+
 def test_a_callable_makes_as_many_envs_as_wanted_with_their_arguments() -> None:
     envs = make_envs(heavy_pendulum, 2, {"g": 3.0})
     assert isinstance(envs, EnvGroup)

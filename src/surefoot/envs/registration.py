@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 
+OWN_NAMESPACE = "surefoot/"
 ENTRY_POINTS: dict[str, str] = {
     "surefoot/Identity-v0": "surefoot.envs.identity:Identity",
     "surefoot/IdentityMulti-v0": "surefoot.envs.identity:IdentityMulti",

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import VectorEnv
 
+from surefoot.envs.registration import OWN_NAMESPACE, register_envs
 from surefoot.errors import ConfigError, EnvError, SurefootError
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import Env, EnvGroup
@@ -90,6 +91,8 @@ def _factory_like(env: Env | VectorEnv[Any, Any, Any]) -> Callable[[], Env]:
 
 
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> Env:
+    if env_id.startswith(OWN_NAMESPACE):
+        register_envs()
     try:
         return _with_spaces(gymnasium.make(env_id, disable_env_checker=True, **env_kwargs))
     except SurefootError:
