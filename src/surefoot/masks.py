@@ -80,13 +80,21 @@ class MaskForm:
 
     def legal(self, row: Array, h: int, context: int = 0) -> Array:
         """The flags of head ``h`` in one mask, flat or wide, if the head on which it depends chose ``context``."""
-        size = self.sizes[h]
-        if len(row) == self.flat_width:
-            first = sum(self.sizes[:h])
-        else:
-            before = sum(n * count for n, count in zip(self.sizes[:h], self.contexts[:h], strict=True))
-            first = before + (context if self.contexts[h] > 1 else 0) * size
-        return row[first : first + size]
+        wide = len(row) != self.flat_width
+        first = self._first(h, wide) + (context * self.sizes[h] if wide and self.contexts[h] > 1 else 0)
+        return row[first : first + self.sizes[h]]
+
+    def group_starts(self, wide: bool) -> Array:
+        """Where the flags of each head, in each context, begin in a mask."""
+        counts = self.contexts if wide else (1,) * len(self.sizes)
+        sizes = np.repeat(self.sizes, counts)
+        starts: Array = np.cumsum(sizes) - sizes
+        return starts
+
+    def _first(self, h: int, wide: bool) -> int:
+        """The first column of head ``h``."""
+        counts = self.contexts[:h] if wide else (1,) * h
+        return sum(size * count for size, count in zip(self.sizes[:h], counts, strict=True))
 
     def _by_head(self, given: Mapping[Any, Any], n_rows: int, whose: str) -> Array:
         unknown = next((name for name in given if name not in self.names), None)
@@ -97,16 +105,18 @@ class MaskForm:
             )
         masks = {name: flags(part, f"{whose}, head {name!r},") for name, part in given.items()}
         wide = any(mask.ndim == 3 for mask in masks.values())
-        pieces = []
-        for name, size, contexts in zip(self.names, self.sizes, self.contexts, strict=True):
-            mask = masks.get(name, np.ones((n_rows, size), np.bool_))
-            if mask.shape not in ((n_rows, size), (n_rows, contexts, size)):
-                either = f" or {(contexts, size)}" if contexts > 1 else ""
+        found = np.ones((n_rows, self.wide_width if wide else self.flat_width), np.bool_)
+        for name, mask in masks.items():
+            h = self.names.index(name)
+            size, contexts = self.sizes[h], self.contexts[h] if wide else 1
+            if mask.shape not in ((n_rows, size), (n_rows, self.contexts[h], size)):
+                either = f" or {(self.contexts[h], size)}" if self.contexts[h] > 1 else ""
                 raise EnvError(f"{whose}, head {name!r}, has shape {mask.shape[1:]}, not {(size,)}{either}")
-            if wide and mask.ndim == 2:
-                mask = np.repeat(mask[:, None], contexts, axis=1)
-            pieces.append(mask.reshape(n_rows, -1))
-        return np.concatenate(pieces, axis=1)
+            first = self._first(h, wide)
+            block = found[:, first : first + contexts * size].reshape(n_rows, contexts, size)
+            block[:] = mask[:, None] if mask.ndim == 2 else mask
+            found[:, first : first + contexts * size] = block.reshape(n_rows, -1)
+        return found
 
     def _expected(self) -> str:
         either = f" or ({self.wide_width},)" if self.wide_width != self.flat_width else ""

@@ -107,6 +107,8 @@ def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
 
 def row_of(batch: Any, i: int) -> Any:
     """Row i of batched actions: of an array, or of each array in a dict or tuple."""
+    if type(batch) is np.ndarray:
+        return batch[i]
     if isinstance(batch, Mapping):
         return {key: row_of(part, i) for key, part in batch.items()}
     if isinstance(batch, tuple):

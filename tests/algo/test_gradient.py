@@ -100,7 +100,7 @@ def test_statistics_of_pieces_are_those_of_the_whole(size: int) -> None:
     for micro_batch_size in (None, size):
         ppo = learner.config.ppo.model_copy(update={"micro_batch_size": micro_batch_size})
         step = EagerStep(learner.policy, learner.family, learner.flat, learner.optimiser, ppo)
-        found.append(step.gradient(batch, learner.plan.at(0, 1)))
+        found.append(step.gradient(batch, learner.plan.at(0, 1)).statistics)
     assert torch.allclose(found[0], found[1], atol=1e-5)
 
 

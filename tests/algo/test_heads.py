@@ -17,11 +17,11 @@ from torch import Tensor
 from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
 from surefoot.algo.coefficients import CoefficientPlan
-from surefoot.algo.heads import HEAD_SUMS, HeadStep, head_divergence, head_statistics
+from surefoot.algo.heads import HEAD_SUMS, HeadStep, head_sums
 from surefoot.algo.learner import Learner
 from surefoot.algo.step import CompiledStep
 from surefoot.config import from_flat
-from surefoot.dists.interface import HeadTerms
+from surefoot.dists.interface import HeadFacts
 from surefoot.envs import register_envs
 from surefoot.errors import ConfigError
 from surefoot.heads import HeadSpec
@@ -40,9 +40,8 @@ def test_sums_by_hand() -> None:
     log_ratio = torch.log(torch.tensor([[1.5, 1.0], [1.0, 0.5], [1.0, 2.0]]))
     entropy = torch.tensor([[0.6, 0.0], [0.3, math.log(2)], [0.0, 0.0]])
     n_legal = torch.tensor([[3.0, 4.0], [2.0, 4.0], [2.0, 1.0]])
-    step = HeadStep(HeadTerms(torch.zeros(3, 2), entropy, relevant, n_legal), log_ratio)
-    weight = torch.tensor([1.0, 1.0, 1.0])
-    found = head_statistics(step, head_divergence(log_ratio, "k3"), weight, 0.2, "clamp").reshape(len(HEAD_SUMS), 2)
+    facts = HeadFacts(relevant, n_legal, None)
+    found = head_sums(HeadStep(log_ratio, entropy), facts, torch.ones(3), 0.2, "clamp", "k3")
     sums = dict(zip(HEAD_SUMS, found.tolist(), strict=True))
     assert sums["relevant"] == [3.0, 2.0]
     assert sums["choosing"] == [3.0, 1.0]
@@ -55,13 +54,10 @@ def test_sums_by_hand() -> None:
 
 
 def test_rows_without_weight_do_not_count() -> None:
-    shape = (2, 1)
-    terms = HeadTerms(
-        torch.zeros(shape), torch.ones(shape), torch.ones(shape, dtype=torch.bool), torch.full(shape, 2.0)
-    )
-    step = HeadStep(terms, torch.tensor([[0.0], [5.0]]))
-    found = head_statistics(step, head_divergence(step.log_ratio, "k3"), torch.tensor([1.0, 0.0]), 0.2, "clamp")
-    assert found.tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
+    facts = HeadFacts(torch.ones(2, 1, dtype=torch.bool), torch.full((2, 1), 2.0), None)
+    step = HeadStep(torch.tensor([[0.0], [5.0]]), torch.ones(2, 1))
+    found = head_sums(step, facts, torch.tensor([1.0, 0.0]), 0.2, "clamp", "k3")
+    assert found[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
 
 
 def test_every_head_reports_itself() -> None:
@@ -172,7 +168,7 @@ def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
     batch = batch_of(learner, learner.collect())
     everything = rows_of(learner, gradient_of(learner, batch))
     assert all((rows != 0).any() for rows in everything.values())
-    relevant = learner.family.relevance(batch.action)
+    relevant = learner.family.head_facts(batch.action, batch.mask).relevant
     for h, name in enumerate(NAMES[1:], 1):
         without = batch._replace(weight=torch.where(relevant[:, h], 0.0, 1.0))
         assert bool(without.weight.any())

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists import Family, family_for
+from surefoot.dists.factored import FactoredFamily
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 from surefoot.heads import HeadSpec
 from surefoot.masks import MaskForm
@@ -177,15 +178,16 @@ def test_the_gradient_of_the_entropy_is_that_of_the_enumeration(case: Case, form
 @every_form
 def test_terms_by_head_add_up_to_the_joint_ones(case: Case, form: str) -> None:
     """The entropies given the choices made have the joint entropy as their mean: the chain rule."""
-    params, masks = logits(0, case), masks_of(case, form)
-    dist = case.family().bind(params, flat_row(case, masks))
+    params, family, row = logits(0, case), case.family(), flat_row(case, masks_of(case, form))
+    dist = family.bind(params, row)
     mean = torch.zeros(B, dtype=torch.float64)
     for choice in case.classes():
         action = torch.tensor(choice).expand(B, -1)
         terms = dist.heads(action)
         torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
-        assert terms.relevant.tolist() == [list(case.relevant(*choice))] * B
-        irrelevant = ~terms.relevant
+        relevant = family.head_facts(action, row).relevant
+        assert relevant.tolist() == [list(case.relevant(*choice))] * B
+        irrelevant = ~relevant
         assert (terms.log_prob[irrelevant] == 0).all()
         assert (terms.entropy[irrelevant] == 0).all()
         mean += dist.log_prob(action).exp() * terms.entropy.sum(-1)
@@ -236,6 +238,27 @@ def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> N
         for h, (matters, size) in enumerate(zip(case.relevant(*choice), case.sizes, strict=True)):
             own = gradient[:, first[h] : first[h] + size]
             assert (own == 0).all() if not matters else own.abs().sum() >= 0
+
+
+@every_case
+@pytest.mark.parametrize("form", ["flat", "wide"])
+def test_the_mask_in_force_gives_the_same_terms(case: Case, form: str) -> None:
+    """What an update uses: once an action is taken, a wide mask is a flat one."""
+    family, row, params = case.family(), flat_row(case, masks_of(case, form)), logits(0, case)
+    assert row is not None
+    first = np.cumsum(case.sizes) - case.sizes
+    for choice in case.classes():
+        action = torch.tensor(choice).expand(B, -1)
+        facts = family.head_facts(action, row)
+        assert facts.mask is not None
+        assert facts.mask.shape == (B, sum(case.sizes))
+        expected, got = family.bind(params, row).heads(action), family.bind(params, facts.mask).heads(action)
+        assert torch.equal(expected.log_prob, got.log_prob)
+        assert torch.equal(expected.entropy, got.entropy)
+        given = family.bind(params, facts.mask).heads(action, facts.relevant)
+        assert torch.equal(expected.log_prob, given.log_prob)
+        for h, size in enumerate(case.sizes):
+            assert torch.equal(facts.n_legal[:, h], facts.mask[:, first[h] : first[h] + size].sum(-1).float())
 
 
 def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
@@ -362,9 +385,11 @@ def test_choices_and_numbers_mix(kind: Any) -> None:
     action = dist.sample(torch.Generator().manual_seed(1)).detach()
     terms = dist.heads(action)
     op = action[:, 0]
-    assert torch.equal(terms.relevant[:, 3], op > 0)
-    assert torch.equal(terms.relevant[:, 1], op == 2)
-    assert (terms.log_prob[~terms.relevant] == 0).all()
+    facts = family.head_facts(action, None)
+    assert torch.equal(facts.relevant[:, 3], op > 0)
+    assert torch.equal(facts.relevant[:, 1], op == 2)
+    assert (terms.log_prob[~facts.relevant] == 0).all()
+    assert facts.n_legal[0].tolist() == [3, 3, 2, 0, 0]
     torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
     (gradient,) = torch.autograd.grad(dist.log_prob(action).sum() + terms.entropy.sum(), params)
     assert gradient.isfinite().all()
@@ -412,7 +437,7 @@ def test_nested_spaces_have_heads_of_their_own(space: spaces.Space[Any]) -> None
     for i in range(50):
         row = {k: v[i] for k, v in batch.items()} if isinstance(batch, dict) else tuple(_row(part, i) for part in batch)
         assert space.contains(row)
-    assert dist.heads(action).relevant.all()
+    assert family.head_facts(action, None).relevant.all()
 
 
 def _row(part: Any, i: int) -> Any:
@@ -441,3 +466,47 @@ def test_too_many_joint_choices_are_refused() -> None:
     heads = [HeadSpec("0", 10)] + [HeadSpec(str(i), 10, relevant_when={str(i - 1): 0}) for i in range(1, 6)]
     with pytest.raises(ConfigError, match="100000 joint choices"):
         family_for(spaces.MultiDiscrete([10] * 6), heads=heads)
+
+
+@every_case
+@every_form
+def test_acting_draws_from_the_same_law(case: Case, form: str) -> None:
+    """The quick way for a few rows against the obvious one: frequencies, and the log-probabilities that it says."""
+    n = 20_000
+    params, masks = logits(0, case)[:1].float(), masks_of(case, form)
+    row = flat_row(case, masks)
+    mask = None if row is None else row[:1].expand(n, -1)
+    family, many = case.family(), params.expand(n, -1)
+    action, log_prob, by_head = family.act(many, mask, torch.Generator().manual_seed(0))
+    assert by_head is not None
+    expected = family.bind(many, mask).heads(action).log_prob
+    torch.testing.assert_close(by_head, expected, rtol=0, atol=2e-6)
+    torch.testing.assert_close(log_prob, expected.sum(-1), rtol=0, atol=5e-6)
+    law = brute_force(case, params.double().expand(B, -1), masks)
+    drawn, counts = np.unique(action.numpy(), axis=0, return_counts=True)
+    seen = dict.fromkeys(law, 0) | {
+        tuple(int(c) for c in choice): int(count) for choice, count in zip(drawn, counts, strict=True)
+    }
+    assert seen.keys() == law.keys()
+    for choice, log_probs in law.items():
+        p = math.exp(log_probs[0])
+        assert abs(seen[choice] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 1e-12
+
+
+def test_acting_depends_on_the_generator_alone() -> None:
+    case = CASES["operation, slot, kind"]
+    family, params = case.family(), logits(0, case).float().repeat(16, 1)
+    before = torch.get_rng_state()
+    first, again, other = (family.act(params, None, torch.Generator().manual_seed(seed))[0] for seed in (3, 3, 4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_equal_scores_make_no_third_choice() -> None:
+    """Both entries of each head win: the first is taken, not their sum."""
+    family = family_for(spaces.MultiDiscrete([3, 2]), heads=(HeadSpec("a", 3), HeadSpec("b", 2)))
+    assert isinstance(family, FactoredFamily)
+    family.act(torch.zeros(1, 5), None, None)
+    choice, _ = family._choosers[False](np.zeros((4, 5), np.float32), None, np.ones((4, 5), np.float32))
+    assert choice.tolist() == [[0, 0]] * 4

@@ -318,8 +318,13 @@ def test_a_mask_of_the_wrong_form_is_named_with_its_env(space: Any, heads: Any, 
     envs = EnvGroup([Told(space, lambda _: good, heads), Told(space, lambda _: mask, heads)])
     if isinstance(space, spaces.Box):
         envs = EnvGroup([Told(space, lambda _: mask)])
-    with pytest.raises(EnvError, match=message):
+
+    def begin() -> None:
         envs.reset(0)
+        envs.action_masks()
+
+    with pytest.raises(EnvError, match=message):
+        begin()
 
 
 NOTHING_LEGAL: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {

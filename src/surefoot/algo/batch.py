@@ -34,6 +34,8 @@ class Batch(NamedTuple):
     """Position t·N + env in the rollout."""
     head_log_prob: Tensor | None = None
     """[B, A] old log-probability by head, if the action has heads."""
+    head_relevant: Tensor | None = None
+    """[B, A] whether each head mattered."""
     recall: Recall | None = None
     """How the rows lie in sequences, for a memory."""
 

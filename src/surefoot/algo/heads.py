@@ -7,69 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.dists.interface import Family, HeadTerms
+from surefoot.algo.coefficients import Coefficients
+from surefoot.config import PPOConfig
+from surefoot.dists.interface import Family, HeadFacts
 from surefoot.math import kl
 from surefoot.math.surrogate import Bound, bound_log_ratio, clip_fraction_indicator
 from surefoot.optim.flat import FlatParameters
 
+MANY_ROWS = 1 << 18
+"""Rows that wait to be summed up: few enough to hold, enough to make the operations' overhead negligible."""
 HEAD_SUMS = ("relevant", "choosing", "ratio", "kl", "clip_fraction", "entropy", "normalised_entropy")
 """Sums over the rows of a minibatch in which a head is relevant; the last over those in which it had a choice."""
-
-
-class HeadStep(NamedTuple):
-    """Terms of each head in a minibatch, [B, A]."""
-
-    terms: HeadTerms
-    log_ratio: Tensor
-
-
-def head_statistics(
-    step: HeadStep, divergence: Tensor, weight: Tensor, clip_range: Tensor | float, bound: Bound
-) -> Tensor:
-    """`HEAD_SUMS` of each head, [len(HEAD_SUMS)·A]; ``divergence`` [B, A] estimates each head's KL."""
-    terms = step.terms
-    relevant = terms.relevant.to(weight.dtype)
-    ratio = torch.exp(bound_log_ratio(step.log_ratio.detach(), bound))
-    entropy = terms.entropy.detach()
-    has_choice = terms.n_legal > 1
-    share = torch.where(has_choice, entropy / terms.n_legal.clamp(min=2.0).log(), 0.0)
-    columns = [
-        relevant,
-        relevant * has_choice,
-        relevant * ratio,
-        divergence,
-        clip_fraction_indicator(ratio, clip_range),  # an irrelevant head's ratio is 1
-        entropy,
-        share,
-    ]
-    return (weight @ torch.stack(columns, 1).flatten(1)).flatten()
-
-
-def head_divergence(log_ratio: Tensor, estimator: str) -> Tensor:
-    """KL(old ‖ new) of each head and sample, [B, A]; k3 where the joint divergence is exact."""
-    return {"k1": kl.k1, "k2": kl.k2}.get(estimator, kl.k3)(log_ratio)
-
-
-class HeadNorms:
-    """Squared gradient norm of each head: of its rows of the last layer."""
-
-    def __init__(self, family: Family, flat: FlatParameters) -> None:
-        slots = {slot.name: slot for slot in flat.slots}
-        self._weight, self._bias = slots["head.linear.weight"], slots["head.linear.bias"]
-        members = torch.zeros(family.n_outputs, len(family.head_outputs), device=flat.values.device)
-        for h, outputs in enumerate(family.head_outputs):
-            members[outputs, h] = 1.0
-        self._members = members
-
-    def __call__(self, gradient: Tensor) -> Tensor:
-        """Gradient [P] -> [A]."""
-        weight = gradient[self._weight.where].view(self._weight.shape)
-        return (weight.square().sum(1) + gradient[self._bias.where].square()) @ self._members
 
 
 @dataclass(frozen=True)
@@ -106,26 +57,109 @@ class HeadRecord:
         return {f"train/head/{name}/{key}": value for key, value in found.items()}
 
 
-def head_records(
-    names: tuple[str, ...],
-    sums: NDArray[np.float64],
-    norms: NDArray[np.float64],
-    counts: Sequence[int],
-    ent_coefs: tuple[float, ...] | None,
-) -> dict[str, HeadRecord]:
-    """From sums [len(HEAD_SUMS), A] and mean gradient norms [A] to the record of each head."""
-    found = {}
-    for h, name in enumerate(names):
-        of = dict(zip(HEAD_SUMS, sums[:, h].tolist(), strict=True))
-        mean = {key: of[key] / of["relevant"] if of["relevant"] > 0 else math.nan for key in HEAD_SUMS}
-        found[name] = HeadRecord(
-            count=counts[h],
-            ratio=mean["ratio"],
-            kl=mean["kl"],
-            clip_fraction=mean["clip_fraction"],
-            entropy=mean["entropy"],
-            normalised_entropy=of["normalised_entropy"] / of["choosing"] if of["choosing"] > 0 else math.nan,
-            gradient_norm=float(norms[h]) if of["relevant"] > 0 else math.nan,
-            ent_coef=None if ent_coefs is None else ent_coefs[h],
-        )
-    return found
+class HeadStep(NamedTuple):
+    """What a minibatch measured of each head, [B, A]; 0 where it is irrelevant."""
+
+    log_ratio: Tensor
+    entropy: Tensor
+
+
+def head_sums(
+    step: HeadStep, facts: HeadFacts, weight: Tensor, clip_range: float, bound: Bound, estimator: str
+) -> Tensor:
+    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A]."""
+    relevant = facts.relevant.to(weight.dtype)
+    ratio = torch.exp(bound_log_ratio(step.log_ratio, bound))
+    has_choice = facts.n_legal > 1
+    columns = [
+        relevant,
+        relevant * has_choice,
+        relevant * ratio,
+        head_divergence(step.log_ratio, estimator),
+        clip_fraction_indicator(ratio, clip_range),  # an irrelevant head's ratio is 1
+        step.entropy,
+        torch.where(has_choice, step.entropy / facts.n_legal.clamp(min=2.0).log(), 0.0),
+    ]
+    return torch.stack([weight @ column for column in columns])
+
+
+class HeadTally:
+    """Sums up what the minibatches of an update measured of each head, many rows at a time."""
+
+    def __init__(
+        self, names: tuple[str, ...], facts: HeadFacts, counts: list[int], coefficients: Coefficients, config: PPOConfig
+    ) -> None:
+        """``facts`` of all rows of the rollout; ``counts`` says in how many transitions each head was relevant."""
+        self._names, self._facts, self._counts = names, facts, counts
+        self._ent_coefs: Sequence[float] | None = coefficients.head_ent_coefs
+        self._settings = (coefficients.clip_range, config.log_ratio_bound, config.kl_estimator)
+        self._waiting: list[tuple[HeadStep, Tensor, Tensor]] = []
+        self._n_waiting = 0
+        self._sums = torch.zeros(len(HEAD_SUMS), len(names), dtype=torch.float64)
+
+    @property
+    def n_heads(self) -> int:
+        """A."""
+        return len(self._names)
+
+    def add(self, step: HeadStep, weight: Tensor, row: Tensor) -> None:
+        """A minibatch, with the weight and the place in the rollout of its rows."""
+        self._waiting.append((step, weight, row))
+        self._n_waiting += len(row)
+        if self._n_waiting >= MANY_ROWS:
+            self._absorb()
+
+    def records(self, norms: Sequence[float]) -> dict[str, HeadRecord]:
+        """The record of each head, given its mean gradient norm."""
+        self._absorb()
+        found = {}
+        for h, name in enumerate(self._names):
+            of = dict(zip(HEAD_SUMS, self._sums[:, h].tolist(), strict=True))
+            mean = {key: of[key] / of["relevant"] if of["relevant"] > 0 else math.nan for key in HEAD_SUMS}
+            found[name] = HeadRecord(
+                count=self._counts[h],
+                ratio=mean["ratio"],
+                kl=mean["kl"],
+                clip_fraction=mean["clip_fraction"],
+                entropy=mean["entropy"],
+                normalised_entropy=of["normalised_entropy"] / of["choosing"] if of["choosing"] > 0 else math.nan,
+                gradient_norm=norms[h] if of["relevant"] > 0 else math.nan,
+                ent_coef=None if self._ent_coefs is None else self._ent_coefs[h],
+            )
+        return found
+
+    def _absorb(self) -> None:
+        if not self._waiting:
+            return
+        steps, weights, rows = zip(*self._waiting, strict=True)
+        step = HeadStep(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
+        row = torch.cat(rows)
+        facts = HeadFacts(self._facts.relevant[row], self._facts.n_legal[row], None)
+        self._sums += head_sums(step, facts, torch.cat(weights), *self._settings).double().cpu()
+        self._waiting.clear()
+        self._n_waiting = 0
+
+
+def head_divergence(log_ratio: Tensor, estimator: str) -> Tensor:
+    """KL(old ‖ new) of each head and sample, [B, A]; k3 where the joint divergence is exact."""
+    return {"k1": kl.k1, "k2": kl.k2}.get(estimator, kl.k3)(log_ratio)
+
+
+class HeadNorms:
+    """Squared gradient norm of each head: of its rows of the last layer."""
+
+    def __init__(self, family: Family, flat: FlatParameters) -> None:
+        slots = {slot.name: slot for slot in flat.slots}
+        weight, bias = slots["head.linear.weight"], slots["head.linear.bias"]
+        assert weight.where.stop == bias.where.start, "a layer's bias follows its weight"
+        self._where = slice(weight.where.start, bias.where.stop)
+        rows = torch.zeros(family.n_outputs, len(family.head_outputs), device=flat.values.device)
+        for h, outputs in enumerate(family.head_outputs):
+            rows[outputs, h] = 1.0
+        # One row for each parameter of the layer, so that the norms are one product.
+        self._members = torch.cat([rows.repeat_interleave(weight.shape[1], 0), rows])
+
+    def __call__(self, gradient: Tensor) -> Tensor:
+        """Gradient [P] -> [A]."""
+        own = gradient[self._where]
+        return (own * own) @ self._members

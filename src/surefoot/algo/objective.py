@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.heads import HeadStep, head_divergence, head_statistics
+from surefoot.algo.heads import HeadStep, head_divergence
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
 from surefoot.dists.interface import Distribution, Family
@@ -46,6 +46,15 @@ SUMS = (
 """Per-sample quantities, summed over the rows of a minibatch."""
 EXTREMES = ("log_ratio_max_abs", "entropy_min", "entropy_max")
 STATISTICS = (*SUMS, "weight", *EXTREMES)
+
+
+class Measured(NamedTuple):
+    """What a minibatch measured."""
+
+    statistics: Tensor
+    """[S], in the order of `STATISTICS`."""
+    heads: HeadStep | None
+    """Of each head, if the action has heads."""
 
 
 class Terms(NamedTuple):
@@ -94,11 +103,11 @@ def _policy_terms(
     if batch.head_log_prob is None:
         entropy = distribution.entropy()
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
-    heads = distribution.heads(batch.action)
+    heads = distribution.heads(batch.action, batch.head_relevant)
     log_ratio = heads.log_prob - batch.head_log_prob
     entropy, own = heads.entropy.sum(-1), coefficients.head_ent_coefs
     bonus = coefficients.ent_coef * entropy if own is None else heads.entropy @ torch.as_tensor(own).to(entropy)
-    return log_ratio.sum(-1), entropy, bonus, HeadStep(heads, log_ratio)
+    return log_ratio.sum(-1), entropy, bonus, HeadStep(log_ratio, heads.entropy)
 
 
 def objective(
@@ -109,11 +118,8 @@ def objective(
     family: Family,
     critic: Critic,
     config: PPOConfig,
-) -> tuple[Tensor, Tensor]:
-    """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and `STATISTICS` [S].
-
-    If the action has heads, their `HEAD_SUMS` follow.
-    """
+) -> tuple[Tensor, Measured]:
+    """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and what was measured."""
     distribution = family.bind(parameters, batch.mask)
     terms = loss_terms(distribution, prediction, batch, coefficients, critic, config)
     if config.logit_penalty:
@@ -122,7 +128,8 @@ def objective(
         terms = terms._replace(loss=terms.loss + penalty, penalty=penalty)
     with torch.no_grad():
         statistics = _statistics(terms, distribution, batch, coefficients, family, config)
-    return torch.dot(terms.loss, batch.weight), statistics
+    heads = None if terms.heads is None else HeadStep(*(x.detach() for x in terms.heads))
+    return torch.dot(terms.loss, batch.weight), Measured(statistics, heads)
 
 
 def divergence(
@@ -153,8 +160,7 @@ def _statistics(
     """In the order of `STATISTICS`; non-finite log-ratios are seen here before any bound hides them (P01)."""
     d = terms.log_ratio.detach()
     size = d.abs()
-    heads = terms.heads
-    by_head = None if heads is None else head_divergence(heads.log_ratio.detach(), config.kl_estimator)
+    by_head = None if terms.heads is None else head_divergence(terms.heads.log_ratio.detach(), config.kl_estimator)
     columns = torch.stack(
         [
             terms.loss.detach(),
@@ -178,10 +184,6 @@ def _statistics(
     )
     counts = batch.weight > 0
     entropy = terms.entropy.detach()
-    of_heads = []
-    if heads is not None and by_head is not None:
-        bound = config.log_ratio_bound
-        of_heads = [head_statistics(heads, by_head, batch.weight, coefficients.clip_range, bound)]
     return torch.cat(
         [
             torch.mv(torch.where(counts, columns, 0.0), batch.weight),
@@ -193,6 +195,5 @@ def _statistics(
                     torch.where(counts, entropy, -torch.inf).amax(),
                 ]
             ),
-            *of_heads,
         ]
     )

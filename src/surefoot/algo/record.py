@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.estimate import Estimates
-from surefoot.algo.heads import HEAD_SUMS, HeadRecord, head_records
+from surefoot.algo.heads import HeadRecord, HeadTally
 from surefoot.algo.objective import STATISTICS, SUMS
 
 TWIN_RATIO, TWIN_VANISHED = 100.0, 1e-8
@@ -158,8 +157,10 @@ def _twin_metrics(norms: dict[str, float]) -> dict[str, float]:
 class Tally:
     """Collects what each minibatch measured, and reads it once at the end."""
 
-    def __init__(self, parts: tuple[str, ...], max_grad_norm: float, heads: tuple[str, ...] = ()) -> None:
-        self._parts, self._max_grad_norm, self._heads = parts, max_grad_norm, heads
+    def __init__(self, parts: tuple[str, ...], max_grad_norm: float, heads: HeadTally | None = None) -> None:
+        self._parts, self._max_grad_norm = parts, max_grad_norm
+        self.heads = heads
+        """Of a factored action."""
         self._statistics: list[Tensor] = []
         self._squared_norms: list[Tensor] = []
         self.non_finite: list[str] = []
@@ -175,39 +176,29 @@ class Tally:
     def stop(self, statistics: Tensor, squared_norms: Tensor, epoch: int, minibatch: int) -> None:
         """A minibatch whose KL exceeded the limit; its gradient was not applied."""
         self.add(statistics, squared_norms)
-        named = dict(zip(STATISTICS, statistics.tolist(), strict=False))
+        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
         self.kl_stop = KLStop(epoch, minibatch, named["kl"] / named["weight"])
 
     def skip(self, statistics: Tensor, source: str) -> None:
         """A minibatch whose gradient was not finite."""
         self.non_finite.append(source)
-        named = dict(zip(STATISTICS, statistics.tolist(), strict=False))
+        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
         self._bad_counts += (named["nan"], named["inf"])
 
-    def record(
-        self,
-        update: int,
-        coefficients: Coefficients,
-        estimates: Estimates,
-        valid: Tensor,
-        head_counts: Sequence[int] = (),
-    ) -> UpdateRecord:
+    def record(self, update: int, coefficients: Coefficients, estimates: Estimates, valid: Tensor) -> UpdateRecord:
         """Everything as Python numbers; NaN where no minibatch was finite."""
-        n, n_heads = len(STATISTICS), len(self._heads)
-        width = n + len(HEAD_SUMS) * n_heads
-        empty = np.full((1, width), np.nan)
-        table = torch.stack(self._statistics).double().cpu().numpy() if self._statistics else empty
-        column = dict(zip(STATISTICS, table.T, strict=False))
+        n = len(STATISTICS)
+        table = torch.stack(self._statistics).double().cpu().numpy() if self._statistics else np.full((1, n), np.nan)
+        column = dict(zip(STATISTICS, table.T, strict=True))
         weight = column["weight"].sum()
         mean = {name: float(column[name].sum() / weight) for name in SUMS}
         n_parts = len(self._parts)
         norms = (
             torch.stack(self._squared_norms).double().sqrt().cpu().numpy()
             if self._squared_norms
-            else np.full((1, n_parts + n_heads), np.nan)
+            else np.full((1, n_parts + (0 if self.heads is None else self.heads.n_heads)), np.nan)
         )
         norms, head_norms = norms[:, :n_parts], norms[:, n_parts:].mean(0)
-        head_sums = table[:, n:].sum(0).reshape(len(HEAD_SUMS), n_heads)
         totals = np.sqrt((norms**2).sum(1))
         advantages = estimates.raw_advantages[valid].double()
         if not advantages.numel():
@@ -251,5 +242,5 @@ class Tally:
             skipped_steps=len(self.non_finite),
             kl_stop=self.kl_stop,
             non_finite=tuple(self.non_finite),
-            heads=head_records(self._heads, head_sums, head_norms, head_counts, coefficients.head_ent_coefs),
+            heads={} if self.heads is None else self.heads.records(head_norms.tolist()),
         )

@@ -17,8 +17,8 @@ from torch.func import functional_call, grad_and_value
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.heads import HeadNorms
-from surefoot.algo.objective import EXTREMES, STATISTICS, objective
+from surefoot.algo.heads import HeadNorms, HeadStep
+from surefoot.algo.objective import EXTREMES, STATISTICS, Measured, objective
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
 from surefoot.math.advantages import normalise
@@ -46,6 +46,8 @@ class StepResult(NamedTuple):
     """Squared gradient norm of each part, then of each head of the action, before clipping."""
     outcome: Tensor | int
     """APPLIED, NON_FINITE, KL_EXCEEDED or IDLE."""
+    heads: HeadStep | None = None
+    """What was measured of each head of the action."""
 
 
 class Step(ABC):
@@ -74,8 +76,9 @@ class Step(ABC):
             return [batch]
         return [batch.rows(slice(start, start + size)) for start in range(0, batch.weight.shape[0], size)]
 
-    def finish(self, gradient: Tensor, statistics: Tensor, rate: Tensor | float) -> StepResult:
+    def finish(self, gradient: Tensor, measured: Measured, rate: Tensor | float) -> StepResult:
         """Judge a gradient and apply it."""
+        statistics, heads = measured
         squared_norms = self.flat.squared_norms(gradient)
         norm = squared_norms.sum().sqrt()
         if self._head_norms is not None:
@@ -93,21 +96,22 @@ class Step(ABC):
         if limit:
             gradient = gradient * torch.clamp(limit / norm, max=1.0)
         self.adam.step(self.flat.values, gradient, rate, allowed)
-        return StepResult(statistics, squared_norms, outcome)
+        return StepResult(statistics, squared_norms, outcome, heads)
 
 
 class EagerStep(Step):
     """Operation by operation."""
 
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
-        statistics = self.gradient(batch, coefficients)
+        measured = self.gradient(batch, coefficients)
         with torch.no_grad():
             if self.flat.values.device.type == "cpu":
-                return self._finish_on_host(statistics, coefficients.learning_rate)
-            return self.finish(self.flat.gradient, statistics, coefficients.learning_rate)
+                return self._finish_on_host(measured, coefficients.learning_rate)
+            return self.finish(self.flat.gradient, measured, coefficients.learning_rate)
 
-    def _finish_on_host(self, statistics: Tensor, rate: float) -> StepResult:
+    def _finish_on_host(self, measured: Measured, rate: float) -> StepResult:
         """`finish` where reading a number costs less than computing with it: the same judgement, fewer operations."""
+        statistics, heads = measured
         gradient = self.flat.gradient
         squared_norms = self.flat.squared_norms(gradient)
         norm = math.sqrt(sum(squared_norms.tolist()))
@@ -118,15 +122,15 @@ class EagerStep(Step):
         if not math.isfinite(norm) or not math.isfinite(numbers[_LOSS]) or numbers[_NAN] + numbers[_INF] > 0:
             return StepResult(statistics, squared_norms, NON_FINITE)
         if limit is not None and not numbers[_KL] <= KL_SLACK * limit * numbers[_WEIGHT]:
-            return StepResult(statistics, squared_norms, KL_EXCEEDED)
+            return StepResult(statistics, squared_norms, KL_EXCEEDED, heads)
         longest = self.config.max_grad_norm
         if longest and norm > longest:
             gradient.mul_(longest / norm)
         self.adam.follow(self.flat.values, gradient, rate)
-        return StepResult(statistics, squared_norms, APPLIED)
+        return StepResult(statistics, squared_norms, APPLIED, heads)
 
-    def gradient(self, batch: Batch, coefficients: Coefficients) -> Tensor:
-        """Write the gradient into the flat gradient vector; statistics [S].
+    def gradient(self, batch: Batch, coefficients: Coefficients) -> Measured:
+        """Write the gradient into the flat gradient vector; what was measured.
 
         The pieces' sums add up to that of the whole, and one division by the whole weight makes the mean: pieces of any
         size and any mask give the same gradient (O01).
@@ -136,11 +140,11 @@ class EagerStep(Step):
         found = []
         for piece in self.pieces(batch):
             parameters, prediction = self.policy(piece.observation, piece.recall)
-            loss, statistics = objective(
+            loss, measured = objective(
                 parameters, prediction, piece, coefficients, self.family, self.policy.critic, self.config
             )
             (loss / total).backward()  # type: ignore[no-untyped-call]
-            found.append(statistics)
+            found.append(measured)
         return combine(found)
 
 
@@ -184,32 +188,36 @@ class CompiledStep(Step):
         gradient = torch.zeros_like(self.flat.values)
         found = []
         for piece in self.pieces(batch):
-            part, (_, statistics) = grad_and_value(self._loss, has_aux=True)(
+            part, (_, (statistics, *heads)) = grad_and_value(self._loss, has_aux=True)(
                 self.flat.values, piece, coefficients, total
             )
             gradient = gradient + part
-            found.append(statistics)
+            found.append(Measured(statistics, HeadStep(*heads) if heads else None))
         return self.finish(gradient, combine(found), rate)
 
-    def _loss(self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor) -> tuple[Tensor, Tensor]:
+    def _loss(
+        self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Loss, and the tensors of `Measured`: the compiler takes nothing else beside a loss."""
         pieces = torch.split(values, self._sizes)
         weights = {
             name: piece.view(slot.shape) for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
         }
         # Parts that are shared are one module under two names, so one name is enough and nothing needs to be tied.
         parameters, prediction = functional_call(self.policy, weights, (batch.observation,), tie_weights=False)
-        loss, statistics = objective(
+        loss, measured = objective(
             parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
         )
-        return loss / total, statistics
+        return loss / total, (measured.statistics, *(measured.heads or ()))
 
 
-def combine(statistics: list[Tensor]) -> Tensor:
-    """Statistics of several pieces as those of the whole: sums add up, extremes are taken."""
-    if len(statistics) == 1:
-        return statistics[0]
-    table = torch.stack(statistics)
-    n = len(STATISTICS) - len(EXTREMES)
+def combine(pieces: list[Measured]) -> Measured:
+    """What several pieces measured as that of the whole: sums add up, extremes are taken, rows follow each other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    table = torch.stack([piece.statistics for piece in pieces])
+    n = table.shape[1] - len(EXTREMES)
     largest, low, high = table[:, n].amax(0), table[:, n + 1].amin(0), table[:, n + 2].amax(0)
-    extremes = torch.stack([largest, low, high])
-    return torch.cat([table[:, :n].sum(0), extremes, table[:, len(STATISTICS) :].sum(0)])
+    statistics = torch.cat([table[:, :n].sum(0), torch.stack([largest, low, high])])
+    heads = [piece.heads for piece in pieces if piece.heads is not None]
+    return Measured(statistics, HeadStep(*(torch.cat(x) for x in zip(*heads, strict=True))) if heads else None)

@@ -10,6 +10,7 @@ from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, flatten
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.diagnose import name_source
 from surefoot.algo.estimate import Estimates
+from surefoot.algo.heads import HeadTally
 from surefoot.algo.record import Tally, UpdateRecord
 from surefoot.algo.step import APPLIED, KL_EXCEEDED, NON_FINITE, EagerStep, Step, StepResult
 from surefoot.config import Config
@@ -43,8 +44,8 @@ class Updater:
         """
         flat = self.step.flat
         batch = flatten(rollout, estimates, flat.values.device)
-        family = self.step.family
-        tally = Tally(tuple(flat.slices), self._ppo.max_grad_norm, family.head_names)
+        batch, heads = self._by_head(batch, coefficients)
+        tally = Tally(tuple(flat.slices), self._ppo.max_grad_norm, heads)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"
@@ -62,8 +63,19 @@ class Updater:
                     break
             if not self._settle(unread, epoch, coefficients, rollout, tally):
                 break
-        counts = (family.relevance(rollout.action) & rollout.valid.unsqueeze(-1)).sum((0, 1)).tolist()
-        return tally.record(index, coefficients, estimates, rollout.valid, counts)
+        return tally.record(index, coefficients, estimates, rollout.valid)
+
+    def _by_head(self, batch: Batch, coefficients: Coefficients) -> tuple[Batch, HeadTally | None]:
+        """If the action has heads: what does not change within the update is found out here, once for all rows."""
+        family = self.step.family
+        if not family.head_names:
+            return batch, None
+        facts = family.head_facts(batch.action, batch.mask)
+        counts = (facts.relevant & (batch.weight > 0).unsqueeze(-1)).sum(0).tolist()
+        heads = HeadTally(family.head_names, facts, counts, coefficients, self._ppo)
+        # An exact divergence asks what would have been legal after other choices too.
+        mask = batch.mask if self._ppo.kl_estimator == "exact" else facts.mask
+        return batch._replace(head_relevant=facts.relevant, mask=mask), heads
 
     def _settle(
         self,
@@ -76,6 +88,8 @@ class Updater:
         """Count what became of the steps made since the last call; False once the KL limit was exceeded."""
         for number, minibatch, result in unread:
             outcome = int(result.outcome)
+            if outcome in (APPLIED, KL_EXCEEDED) and tally.heads is not None and result.heads is not None:
+                tally.heads.add(result.heads, minibatch.weight, minibatch.row)
             if outcome == APPLIED:
                 tally.add(result.statistics, result.squared_norms)
                 tally.gradient_steps += 1

@@ -19,8 +19,9 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
+from surefoot.dists.choosing import Chooser, Level, as_slice
 from surefoot.dists.dependence import Dependence, dependence_of, depth
-from surefoot.dists.interface import Distribution, Family, HeadTerms, refuse_mask
+from surefoot.dists.interface import Distribution, Family, HeadFacts, HeadTerms, refuse_mask
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of
 from surefoot.masks import MaskForm
 from surefoot.math import segments as laws_of
@@ -46,6 +47,11 @@ class Plan(NamedTuple):
     """[D, H] bool: the heads that choose first, second, …"""
     has_irrelevant: bool
     wide: bool
+
+    def flags(self, mask: Tensor, choice: Tensor) -> Tensor:
+        """What of a wide mask [B, M] is in force once choices [B, H] are made: [B, S]."""
+        context = choice.index_select(-1, self.context_head)
+        return mask.gather(-1, self.first_flag + self.context_step * context)
 
     def to(self, device: torch.device) -> Plan:
         """The same on another device."""
@@ -83,6 +89,36 @@ def plan_of(heads: Sequence[Head], wide: bool) -> Plan:
     )
 
 
+def chooser_of(plan: Plan) -> Chooser:
+    """The same tables as numpy takes them."""
+    segments, dependence = plan.segments, plan.dependence
+    owner, first = segments.owner.numpy(), segments.first.numpy()
+    n_heads = len(first)
+    levels = []
+    for chosen in plan.levels.numpy() if plan.wide else np.ones((1, n_heads), np.bool_):
+        heads = np.flatnonzero(chosen)
+        columns = np.flatnonzero(chosen[owner])
+        place = np.cumsum(chosen) - 1
+        sizes = np.bincount(owner, minlength=n_heads)[heads]
+        flag = plan.first_flag.numpy()[columns] if plan.wide else columns
+        step = plan.context_step.numpy()[columns]
+        depends = plan.wide and step.any()
+        levels.append(
+            Level(
+                as_slice(heads),
+                as_slice(columns),
+                np.cumsum(sizes) - sizes,
+                place[owner[columns]],
+                (np.arange(len(owner)) - first[owner])[columns],
+                flag if depends else as_slice(flag),
+                step if depends else None,
+                plan.context_head.numpy()[columns],
+            )
+        )
+    relevant = dependence.relevant.numpy()[:, :n_heads]
+    return Chooser(levels, dependence.controls.numpy(), dependence.stride.numpy(), relevant)
+
+
 class Factored(Distribution):
     """Choice heads bound to logits [B, S] and a flat or wide mask, and the distributions of the other heads.
 
@@ -111,17 +147,18 @@ class Factored(Distribution):
         """The entries of irrelevant heads are not read."""
         choice = self._choices_in(action)
         relevant = self._plan.dependence.relevance(choice)
-        return self._log_probs(action, choice, self._given(choice)[0], relevant).sum(-1)
+        return self._log_probs(action, choice, self._given(choice), relevant).sum(-1)
 
-    def heads(self, action: Tensor) -> HeadTerms:
+    def heads(self, action: Tensor, relevant: Tensor | None = None) -> HeadTerms:
         choice = self._choices_in(action)
-        relevant = self._plan.dependence.relevance(choice)
-        laws, flags = self._given(choice)
+        if relevant is None:
+            relevant = self._plan.dependence.relevance(choice)
+        laws = self._given(choice)
         log_prob = self._log_probs(action, choice, laws, relevant)
         entropy = self._with_others(
             laws_of.entropy(laws, self._plan.segments), [other.distribution.entropy() for other in self._others]
         )
-        return HeadTerms(log_prob, self._only_relevant(entropy, relevant), relevant, self._n_legal(flags, log_prob))
+        return HeadTerms(log_prob, self._only_relevant(entropy, relevant))
 
     def entropy(self) -> Tensor:
         """H(a) = Σ_k p(k) Σ_h relevant(h, k)·H(h | k), over the joint choices k of the heads on which others depend.
@@ -142,15 +179,12 @@ class Factored(Distribution):
     def _choices_in(self, action: Tensor) -> Tensor:
         return action[..., : self._plan.segments.first.shape[0]].long() if self._others else action
 
-    def _given(self, choice: Tensor) -> tuple[Laws, Tensor | None]:
-        """The laws of the choice heads once the choices before them are made, and the flags [B, S] in force."""
-        plan = self._plan
+    def _given(self, choice: Tensor) -> Laws:
+        """The laws of the choice heads once the choices before them are made."""
         if self._laws is not None:
-            return self._laws, self._mask
+            return self._laws
         assert self._mask is not None, "a wide plan is made for wide masks"
-        context = choice.index_select(-1, plan.context_head)
-        flags = self._mask.gather(-1, plan.first_flag + plan.context_step * context)
-        return laws_of.normalise(self._logits, flags, plan.segments), flags
+        return laws_of.normalise(self._logits, self._plan.flags(self._mask, choice), self._plan.segments)
 
     def _everywhere(self) -> Laws:
         """The laws of the choice heads in every context, [B, V, S]."""
@@ -168,7 +202,7 @@ class Factored(Distribution):
             shape = (*self._logits.shape[:-1], plan.segments.first.shape[0])
             choice = torch.zeros(shape, dtype=torch.int64, device=self._logits.device)
             for chooses_now in plan.levels:
-                drawn = laws_of.draw(self._given(choice)[0], plan.segments, log_noise)
+                drawn = laws_of.draw(self._given(choice), plan.segments, log_noise)
                 choice = torch.where(chooses_now, drawn, choice)
         if not plan.has_irrelevant:
             return choice
@@ -195,12 +229,6 @@ class Factored(Distribution):
 
     def _with_others(self, choices: Tensor, others: list[Tensor]) -> Tensor:
         return torch.cat([choices, torch.stack(others, -1)], -1) if others else choices
-
-    def _n_legal(self, flags: Tensor | None, like: Tensor) -> Tensor:
-        segments = self._plan.segments
-        members = segments.members.to(like.dtype)
-        counts = members.sum(0).expand(*like.shape[:-1], -1) if flags is None else flags.to(like.dtype) @ members
-        return self._with_others(counts, [torch.zeros_like(like[..., 0])] * len(self._others))
 
     def _expected(self, laws: Laws, each: Tensor, others: list[Tensor]) -> Tensor:
         """Σ_k p(k)·(Σ over the relevant heads) of terms [B, V, H] of the choice heads, and [B] of each other head."""
@@ -250,8 +278,11 @@ class FactoredFamily(Family):
         self._heads = choices_first(heads)
         self._form = MaskForm.of_heads(self._heads)
         self._plans: dict[tuple[bool, torch.device], Plan] = {}
+        self._choosers: dict[bool, Chooser] = {}
+        self._group_starts = {wide: self._form.group_starts(wide) for wide in (False, True)}
         self.head_names = tuple(head.name for head in self._heads)
         self._parts = self._lay_out(leaf_family)
+        self._is_one_part = [part.columns for part in self._parts] == [list(range(len(self._heads)))]
         others = [part for part in self._parts if not part.is_choice]
         self.n_outputs = self.n_logits + sum(part.family.n_outputs for part in others)
         frees = [part.family.free for part in others if part.family.free is not None]
@@ -268,15 +299,20 @@ class FactoredFamily(Family):
     def n_logits(self) -> int:
         return self._form.flat_width
 
-    def relevance(self, action: Tensor) -> Tensor:
-        choice = action[..., : len(self._form.sizes)].long()
-        rows = self._plan(False, action.device).dependence.relevance(choice.flatten(0, -2))
-        return rows.reshape(*choice.shape[:-1], -1)
+    def head_facts(self, action: Tensor, mask: Tensor | None) -> HeadFacts:
+        choice = action[:, : len(self._form.sizes)].long()
+        plan = self._plan(self._is_wide(mask), action.device)
+        flags = plan.flags(mask, choice) if plan.wide and mask is not None else mask
+        members = plan.segments.members
+        n_legal = members.sum(0).expand(len(action), -1) if flags is None else flags.to(members.dtype) @ members
+        n_others = len(self._heads) - len(self._form.sizes)
+        n_legal = torch.nn.functional.pad(n_legal, (0, n_others))
+        return HeadFacts(plan.dependence.relevance(choice), n_legal, flags)
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self._form.names:
             refuse_mask(self, mask)
-        wide = mask is not None and mask.shape[-1] != self._form.flat_width
+        wide = self._is_wide(mask)
         others = tuple(
             Other(
                 part.family.bind(torch.cat([params[..., part.outputs], params[..., part.free]], -1)),
@@ -289,18 +325,32 @@ class FactoredFamily(Family):
         logits = params[..., : self.n_logits] if others else params
         return Factored(logits, None if mask is None else mask.bool(), others, self._plan(wide, params.device))
 
+    def act(
+        self, params: Tensor, mask: Tensor | None, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        if params.device.type != "cpu" or params.dtype != torch.float32 or self.action_dtype != torch.int64:
+            return super().act(params, mask, generator)
+        wide = self._is_wide(mask)
+        if wide not in self._choosers:
+            self._choosers[wide] = chooser_of(self._plan(wide, params.device))
+        noise = torch.empty(params.shape).exponential_(generator=generator)
+        flags = None if mask is None else mask.numpy()
+        choice, by_head = self._choosers[wide](params.numpy(), flags, noise.numpy())
+        return torch.from_numpy(choice), torch.from_numpy(by_head.sum(1)), torch.from_numpy(by_head)
+
     def mask_groups(self) -> dict[str, slice]:
         return dict(zip(self._form.names, self.head_outputs, strict=False))
 
     def dead_end(self, masks: np.ndarray[Any, Any]) -> tuple[int, str] | None:
         """A head needs a legal choice wherever legal choices of the others make it relevant, and nowhere else."""
-        plan = self._plan(masks.shape[-1] != self._form.flat_width, torch.device("cpu"))
+        wide = masks.shape[-1] != self._form.flat_width
+        if np.logical_or.reduceat(masks, self._group_starts[wide], axis=1).all():
+            return None
+        plan = self._plan(wide, torch.device("cpu"))
         dependence, segments = plan.dependence, plan.segments
-        everywhere = masks[:, plan.flag.numpy()] if plan.wide else masks[:, None]
+        everywhere = masks[:, plan.flag.numpy()] if wide else masks[:, None]
         # [N, V, H] and, in each joint choice that can occur, [N, K, H]
         has_choice = np.logical_or.reduceat(everywhere, segments.first.numpy(), axis=-1)
-        if has_choice.all():
-            return None
         row = np.arange(dependence.context.shape[1])
         has_choice = has_choice[:, dependence.context.numpy(), row]
         legal = everywhere.reshape(len(masks), -1)[:, plan.entry.numpy()]
@@ -317,7 +367,7 @@ class FactoredFamily(Family):
         """Env actions of N rows: one array, or a dict or tuple of such arrays as the space has it."""
         found: dict[Path, Any] = {}
         for part in self._parts:
-            stored = action[:, part.columns].to(part.family.action_dtype)
+            stored = action if self._is_one_part else action[:, part.columns].to(part.family.action_dtype)
             found[part.path] = part.family.to_env(stored.reshape(-1, *part.family.action_shape))
         return assemble(self._space, found)
 
@@ -346,6 +396,9 @@ class FactoredFamily(Family):
             column, output, free = column + width, output + family.n_outputs, free + n_free
         # Free parameters follow all outputs.
         return tuple(part._replace(free=slice(part.free.start + output, part.free.stop + output)) for part in found)
+
+    def _is_wide(self, mask: Tensor | None) -> bool:
+        return mask is not None and mask.shape[-1] != self._form.flat_width
 
     def _plan(self, wide: bool, device: torch.device) -> Plan:
         plan = self._plans.get((wide, device))

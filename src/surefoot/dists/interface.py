@@ -13,16 +13,23 @@ from surefoot.errors import UnsupportedSpaceError
 
 
 class HeadTerms(NamedTuple):
-    """Of stored actions, by head, [B, A]: all but ``n_legal`` are 0 where a head is irrelevant (F02)."""
+    """Of stored actions, by head, [B, A]; 0 where a head is irrelevant (F02)."""
 
     log_prob: Tensor
     """Their sum over the heads is the joint ln p."""
     entropy: Tensor
     """Of each head given the choices before it; their sum over the heads has the joint entropy as its mean."""
+
+
+class HeadFacts(NamedTuple):
+    """What stored actions and their masks say about the heads, whatever the policy is; [B, A]."""
+
     relevant: Tensor
     """Bool: whether the head matters in the action."""
     n_legal: Tensor
     """How many legal choices the head had; 0 for a head that is no choice among n."""
+    mask: Tensor | None
+    """[B, mask_width] what was legal given the choices that were made."""
 
 
 class Distribution(ABC):
@@ -52,11 +59,9 @@ class Distribution(ABC):
     def kl(self, new: Self) -> Tensor:
         """Exact KL(self ‖ new) [B]."""
 
-    def heads(self, action: Tensor) -> HeadTerms:
-        """The terms of each of the family's `head_names`; a family without heads is one."""
-        log_prob = self.log_prob(action).unsqueeze(-1)
-        every = torch.ones_like(log_prob, dtype=torch.bool)
-        return HeadTerms(log_prob, self.entropy().unsqueeze(-1), every, torch.zeros_like(log_prob))
+    def heads(self, action: Tensor, relevant: Tensor | None = None) -> HeadTerms:
+        """The terms of each of the family's `head_names`; ``relevant`` [B, A] as in `HeadFacts`, if known already."""
+        raise NotImplementedError(f"{type(self).__name__} has no heads")
 
 
 class Family(ABC):
@@ -94,9 +99,20 @@ class Family(ABC):
         `mask` [B, mask_width] is True where an action is legal; every row (every sub-action) has a legal one.
         """
 
-    def relevance(self, action: Tensor) -> Tensor:
-        """Which heads matter in stored actions [..., *action_shape], bool [..., A]."""
-        return torch.ones(*action.shape[: action.ndim - len(self.action_shape)], len(self.head_names), dtype=torch.bool)
+    def head_facts(self, action: Tensor, mask: Tensor | None) -> HeadFacts:
+        """What stored actions [B, *action_shape] and their masks say about the `head_names`."""
+        raise NotImplementedError(f"{type(self).__name__} has no heads")
+
+    def act(
+        self, params: Tensor, mask: Tensor | None, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Sampled stored actions, their ln p [B] and, if there are heads, the same by head [B, A]."""
+        distribution = self.bind(params, mask)
+        action = distribution.sample(generator)
+        if not self.head_names:
+            return action, distribution.log_prob(action), None
+        by_head = distribution.heads(action).log_prob
+        return action, by_head.sum(-1), by_head
 
     def mask_groups(self) -> dict[str, slice]:
         """The columns of a mask that belong together, by head: one of each group must be legal."""

@@ -135,16 +135,12 @@ class Collector:
                 parameters, _, after = self._policy.step(observation, after.to(self._device))
             else:
                 parameters = self._policy.action_parameters(observation)
-            distribution = self._family.bind(parameters, self._mask(t))
-            action = distribution.sample(self._generator)
+            action, log_prob, by_head = self._family.act(parameters, self._mask(t), self._generator)
             arrays["action"][t] = action.cpu().numpy()
             arrays["parameters"][t] = parameters.cpu().numpy()
-            if rollout.head_log_prob is None:
-                arrays["log_prob"][t] = distribution.log_prob(action).cpu().numpy()
-            else:
-                by_head = distribution.heads(action).log_prob
+            arrays["log_prob"][t] = log_prob.cpu().numpy()
+            if by_head is not None:
                 arrays["head_log_prob"][t] = by_head.cpu().numpy()
-                arrays["log_prob"][t] = by_head.sum(-1).cpu().numpy()
             self._guard.check(arrays["log_prob"][t], "log-probability of the action", self.vector_steps)
             self._guard.check(arrays["action"][t], "action", self.vector_steps)
             return self._family.to_env(rollout.action[t]), after.cpu()

@@ -166,13 +166,21 @@ class EnvGroup(Envs):
             if self._masks is not None and self._masks.has(i):
                 raise EnvError(f"{self._name(i)} gave info[{MASK_KEY!r}] before, but not after step {self._steps[i]}")
             return
-        source = f"info[{MASK_KEY!r}]" if method is None else f"{MASK_METHOD}()"
-        whose = f"{source} of {self._name(i)} after step {self._steps[i]}"
+
+        def whose() -> str:
+            source = f"info[{MASK_KEY!r}]" if method is None else f"{MASK_METHOD}()"
+            return f"{source} of {self._name(i)} after step {self._steps[i]}"
+
         try:
             given = info[MASK_KEY] if method is None else method()
         except Exception as error:
-            raise EnvRaisedError(f"{whose} raised {type(error).__name__}: {error}") from error
-        self._mask_rows().write(i, given, whose)
+            raise EnvRaisedError(f"{whose()} raised {type(error).__name__}: {error}") from error
+        self._mask_rows().note(i, given, whose)
+
+    def settle_masks(self) -> None:
+        """Read the masks that the envs gave, so that another process sees them."""
+        if self._masks is not None:
+            self._masks.settle()
 
     def _mask_rows(self) -> MaskRows:
         if self._masks is None:

@@ -137,6 +137,7 @@ class Host:
 
     def _report(self, infos: dict[int, Mapping[str, Any]]) -> bytes:
         """Infos and faults since the last report; nothing at all in the usual case of neither."""
+        self._group.settle_masks()
         if not infos and not self._faults:
             return b""
         faults, self._faults = self._faults, []

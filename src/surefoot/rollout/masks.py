@@ -16,32 +16,52 @@ from surefoot.spaces import Array, Layout, Leaf
 if TYPE_CHECKING:
     from surefoot.dists.interface import Family  # workers read masks too, and do without torch
 
+Whose = Callable[[], str]
 MASK_METHOD, MASK_KEY, HEADS_ATTRIBUTE = "action_masks", "action_mask", "action_heads"
 """The env's method, the key in its info, and the attribute that declares heads."""
 
 
 class MaskRows:
-    """The current mask of each of N envs; in storage that another process may see."""
+    """The current mask of each of N envs; in storage that another process may see.
+
+    What envs give is noted as it is and read together, once all have given theirs: `settle`.
+    """
 
     def __init__(self, form: MaskForm, n_envs: int, storage: tuple[Array, Array] | None = None) -> None:
         self.form = form
         if storage is None:
             storage = np.zeros((n_envs, form.wide_width), np.bool_), np.zeros(n_envs, np.int64)
         self._rows, self._width = storage
+        self._noted: dict[int, tuple[Any, Whose]] = {}
 
     @property
     def any(self) -> bool:
         """Whether some env has given a mask."""
-        return bool(self._width.any())
+        return bool(self._noted) or bool(self._width.any())
 
     def has(self, i: int) -> bool:
         """Whether env i has given a mask."""
-        return bool(self._width[i])
+        return i in self._noted or bool(self._width[i])
 
-    def write(self, i: int, given: Any, whose: str) -> None:
-        """Keep what env i gives: an array, or a dict by head."""
-        batched = {k: _batched(v) for k, v in given.items()} if isinstance(given, Mapping) else _batched(given)
-        self.write_rows(slice(i, i + 1), self.form.read(batched, 1, whose))
+    def note(self, i: int, given: Any, whose: Whose) -> None:
+        """Take what env i gives, an array or a dict by head; ``whose`` is how an error calls it."""
+        self._noted[i] = given, whose
+
+    def settle(self) -> None:
+        """Read what was noted. It must not have been changed since: no env has made a step."""
+        if not self._noted:
+            return
+        noted, self._noted = self._noted, {}
+        try:
+            together = self.form.read(_stacked([given for given, _ in noted.values()]), len(noted), "")
+            everyone = len(noted) == len(self._width) and list(noted) == sorted(noted)
+            self.write_rows(slice(None) if everyone else np.array(list(noted)), together)
+            return
+        except (EnvError, ValueError):  # of different forms, or one is wrong: one by one it can be named
+            pass
+        for i, (given, whose) in noted.items():
+            one = {k: _batched(v) for k, v in given.items()} if isinstance(given, Mapping) else _batched(given)
+            self.write_rows(slice(i, i + 1), self.form.read(one, 1, whose()))
 
     def write_rows(self, which: slice | Array, rows: Array) -> None:
         """Keep read masks of some envs."""
@@ -51,10 +71,12 @@ class MaskRows:
 
     def clear(self, i: int) -> None:
         """Env i is another one now."""
+        self._noted.pop(i, None)
         self._width[i] = 0
 
     def all(self) -> Array | None:
         """Masks of all envs [N, M], all flat or all wide; None if no env gives any."""
+        self.settle()
         low, high = int(self._width.min()), int(self._width.max())
         if high == 0:
             return None
@@ -69,6 +91,7 @@ class MaskRows:
 
     def saved(self, i: int) -> list[int] | None:
         """The mask of env i as JSON."""
+        self.settle()
         return self._rows[i, : self._width[i]].astype(int).tolist() if self._width[i] else None
 
     def load(self, i: int, saved: list[int] | None) -> None:
@@ -125,6 +148,20 @@ def require_legal(masks: Array, family: Family, step: int) -> None:
         env, head = found
         where = f" for the head {head}" if head else ""
         raise EnvError(f"env {env} at step {step} has no legal action{where}: its action mask is all False")
+
+
+def _stacked(given: list[Any]) -> Any:
+    """Masks of several envs with rows first; a ValueError if they are not alike."""
+    first = given[0]
+    if not isinstance(first, Mapping):
+        return np.array(given)
+    try:
+        found = {name: np.array([each[name] for each in given]) for name in first}
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError("masks by different heads") from error
+    if any(len(each) != len(first) for each in given):
+        raise ValueError("masks by different heads")
+    return found
 
 
 def _batched(given: Any) -> Array:

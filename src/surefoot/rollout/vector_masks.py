@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -62,7 +63,8 @@ class VectorActions:
         if self._own is not None:
             kept.write_rows(slice(None), kept.form.read(given, self._n_envs, whose))
         for i, mask in by_env.items():
-            kept.write(i, mask, f"{MASK_METHOD}() of env {i} of {where}")
+            kept.note(i, mask, partial("{}() of env {} of {}".format, MASK_METHOD, i, where))
+        kept.settle()
 
     def note(self, infos: Sequence[Mapping[str, Any]], resetting: Flags, where: str) -> None:
         """Keep the masks in the infos of all envs."""
@@ -71,9 +73,10 @@ class VectorActions:
             if resetting[i]:
                 continue
             if MASK_KEY in info:
-                kept.write(i, info[MASK_KEY], f"info[{MASK_KEY!r}] of env {i} of {where}")
+                kept.note(i, info[MASK_KEY], partial("info[{!r}] of env {} of {}".format, MASK_KEY, i, where))
             elif kept.has(i):
                 raise EnvError(f"env {i} of {where} gave info[{MASK_KEY!r}] before, but not now")
+        kept.settle()
 
     def saved(self) -> list[list[int] | None] | None:
         """The masks as JSON."""
