@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 
 from algo.building import learner_on
 from surefoot.algo.learner import Learner
+from surefoot.envs import Greenhouse
 from surefoot.errors import ConfigError, EnvError
 from surefoot.heads import HeadSpec
 from surefoot.rollout.envs import Envs
@@ -244,6 +245,26 @@ def test_an_env_may_change_its_mask_after_it_was_given() -> None:
     assert rollout.mask is not None
     assert [row.tolist() for row in rollout.mask[:, 0]] == [open_gates(0, t % LENGTH).tolist() for t in range(8)]
     assert learner.learn(rollout, 10).update.log_ratio_first < 1e-5
+
+
+@pytest.mark.parametrize("memory", ["none", "lstm"])
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("change", ["forbids the action", "allows more"])
+def test_a_mask_that_changes_between_rollout_and_update_is_named(memory: str, flat: bool, change: str) -> None:
+    """In the first step nothing is planted, so that there is something to allow."""
+    envs = EnvGroup([Greenhouse(flat=flat) for _ in range(2)])
+    learner = learner_on(envs, n_steps=16, batch_size=32, memory={"kind": memory})
+    rollout = learner.collect()
+    assert rollout.mask is not None
+    mask = rollout.mask[0, 1]
+    if change == "allows more":
+        mask[:] = True
+    else:
+        mask[int(rollout.action[0, 1] if flat else rollout.action[0, 1, 0])] = False
+    before = learner.flat.values.clone()
+    with pytest.raises(EnvError, match="mask of env 1 at step 0 is not the one under which its action was drawn"):
+        learner.learn(rollout, 10)
+    assert torch.equal(learner.flat.values, before)
 
 
 def test_evaluation_and_prediction_obey_masks() -> None:

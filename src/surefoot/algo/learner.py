@@ -19,6 +19,7 @@ from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.shaping import Shaping
+from surefoot.algo.same_masks import require_same_masks
 from surefoot.algo.step import CompiledStep, EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
@@ -145,6 +146,7 @@ class Learner:
         """Improve the policy on a rollout; ``total_updates`` is what schedules span."""
         start = time.perf_counter()
         first = self.updates == 0
+        require_same_masks(rollout, self.family)
         shaping = self._shaping(total_updates)
         estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo, first, shaping)
         coefficients = self.plan.at(self.updates, total_updates)
