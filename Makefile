@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-memory faults docs clean
 
 setup: $(STAMP)
 
@@ -41,12 +41,16 @@ bench: $(VENV)/.peers  ## speed beside the peers, into benchmarks/results/throug
 bench-learning: $(VENV)/.peers  ## learning beside Stable-Baselines3, into benchmarks/results/learning.md
 	$(BIN)/python benchmarks/learning.py --system all --task all
 
+bench-memory: $(VENV)/.peers  ## memory and factored actions, into benchmarks/results/memory.md
+	$(BIN)/python benchmarks/memory.py
+
 faults: setup  ## the long fault suites, into docs/reliability.md
 	cd tests && ../$(BIN)/python -m faults.report
 
 docs: setup  ## regenerate the documents that hold figures
 	$(BIN)/python docs/generate_risk_table.py
 	$(BIN)/python benchmarks/learning.py --report
+	$(BIN)/python benchmarks/memory.py --report
 
 clean:
 	rm -rf $(VENV) runs

@@ -1,0 +1,236 @@
+"""`memory.md` from the kept runs: means, interquartile means, bootstrap intervals, steps to the goal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from learning_report import RESAMPLES, Record, Runs, cost, difference, estimate, interquartile_mean, mean, scores
+from memory_tasks import TASKS, Task, check_settings
+
+NAMES = {
+    "lstm": "LSTM",
+    "gru": "GRU",
+    "none": "no memory",
+    "sb3-contrib": "sb3-contrib RecurrentPPO",
+    "factored": "factored heads",
+    "flat": "one flat action",
+}
+
+INTRODUCTION = f"""# Memory and factored actions
+
+Made by `make bench-memory`, that is `python benchmarks/memory.py`; with `--report` it only rewrites this page from the
+runs kept in `memory/`. One torch thread, nothing compiled.
+
+A seed's score is the mean undiscounted return of the deterministic policy over evaluation episodes that training has
+not seen. The first line of a cell is the mean over seeds, IQM their interquartile mean. Square brackets: 95 %
+percentile-bootstrap interval over training seeds, {RESAMPLES:,} resamples; with 3 to 5 seeds such intervals are
+narrower than their name says. Where a task has a goal, the policy is probed at intervals with episodes of other seeds,
+and training stops at the first probe that meets it: *steps* are the env steps until then, with every seed named.
+Seconds are CPU time of training per run, wall time in parentheses: other programs shared the cores, and runs were
+paused at times, so they are no measure of speed.
+"""
+
+RECALL = """## Recall
+
+*Recall*: one of four symbols is shown, then k random ones that mean nothing, then the question which came first; the
+right answer pays 1. *T-maze*: a sign at the start of a corridor says which way to turn at its end. Memory must reach
+0.95 of the optimum; the best policy without memory guesses. All agents have the same budget and settings.
+"""
+
+VELOCITIES = """## Positions without velocities
+
+100,000 env steps with the zoo's `ppo_lstm` settings, the same for both. The networks differ in order: Surefoot has a
+layer of 64, LSTM 64, LayerNorm and linear heads; sb3-contrib LSTM 64, a layer of 64 and linear heads; both with own
+LSTMs for actor and critic. Surefoot's minibatches are whole sequences, so they hold about the batch size. *Below* only
+if the whole interval of the difference of means is below zero.
+"""
+
+POPGYM = """## POPGym
+
+The suite's own envs, as it ships them; returns lie between −1 and 1. RepeatPreviousEasy asks for the suit of four cards
+ago, CountRecallEasy how often a colour has been dealt so far (0 to 26). No figure is set as a goal here.
+"""
+
+FACTORED = """## Factored actions
+
+`surefoot.envs.Greenhouse`: an operation (wait, plant, prune), a slot, a kind and dials, most of which matter only for
+some operations, under masks that depend on the operation; every order carried out pays 1, 32 a episode. The flat agent
+has one action for each element of the product, with the masks that say the same, and the same settings. The goal is
+99 % of the optimum.
+"""
+
+TRANSFORMER = """## No transformer
+
+`memory.kind` is `lstm` or `gru`; a transformer memory is left out. It would have to beat the above to pay for its cost:
+a window of L past features per env in state, checkpoint and every sequence start, and L times the work of a recurrent
+cell in each acting step. {figures}
+"""
+
+
+def write_report(results: Path) -> Path:
+    path = results / "memory.md"
+    runs = read_runs(results / "memory")
+    parts = [
+        INTRODUCTION,
+        RECALL,
+        *recall_table(runs, "recall"),
+        VELOCITIES,
+        *velocity_table(runs),
+        POPGYM,
+        *recall_table(runs, "popgym"),
+        FACTORED,
+        *factored_table(runs),
+        TRANSFORMER.format(figures=longest_recall(runs)),
+        *details(runs),
+        *machines(runs),
+    ]
+    path.write_text("\n".join(parts) + "\n")
+    return path
+
+
+def read_runs(folder: Path) -> Runs:
+    """Kept runs by (task, agent), sorted by seed."""
+    runs: Runs = {}
+    for path in sorted(folder.glob("*/*.json")):
+        record = json.loads(path.read_text())
+        check_settings(record, path)
+        runs.setdefault((record["task"], record["agent"]), []).append(record)
+    return {key: sorted(group, key=lambda record: int(record["seed"])) for key, group in runs.items()}
+
+
+def section(name: str) -> list[Task]:
+    return [task for task in TASKS.values() if task.section == name]
+
+
+def recall_table(runs: Runs, name: str) -> list[str]:
+    lines = ["| task | LSTM | GRU | no memory | optimum | best without memory |", "|---|---|---|---|--:|--:|"]
+    for task in section(name):
+        cells = [result(runs.get((task.name, agent), []), 3) for agent in ("lstm", "gru", "none")]
+        lines.append(f"| {task.name} | {' | '.join(cells)} | {known(task.optimum)} | {known(task.chance)} |")
+    return [*lines, ""]
+
+
+def velocity_table(runs: Runs) -> list[str]:
+    lines = [
+        "| task | Surefoot, LSTM | sb3-contrib | Surefoot − sb3-contrib | published | seconds, Surefoot | seconds, "
+        "sb3-contrib |",
+        "|---|---|---|---|---|--:|--:|",
+    ]
+    for task in section("velocities"):
+        ours, theirs = (runs.get((task.name, agent), []) for agent in ("lstm", "sb3-contrib"))
+        compared = verdict(ours, theirs, task)
+        lines.append(
+            f"| {task.name} | {result(ours, 1)} | {result(theirs, 1)} | {compared} | {task.published} | {cost(ours)} | "
+            f"{cost(theirs)} |"
+        )
+    return [*lines, ""]
+
+
+def verdict(ours: Sequence[Record], theirs: Sequence[Record], task: Task) -> str:
+    if not ours or not theirs:
+        return "once both were run"
+    value, low, high = difference(scores(ours), scores(theirs))
+    word = "**below**" if high < 0 else "above" if low > 0 else "not below"
+    missing = "" if min(len(ours), len(theirs)) >= task.n_seeds else ", not all seeds are in"
+    return f"{word} ({spread(value, low, high, 1)}{missing})"
+
+
+def factored_table(runs: Runs) -> list[str]:
+    lines = [
+        "| task | factored heads | steps | one flat action | steps | flat ÷ factored, mean steps |",
+        "|---|---|---|---|---|--:|",
+    ]
+    for task in section("factored"):
+        heads, flat = (runs.get((task.name, agent), []) for agent in ("factored", "flat"))
+        cells = [result(heads, 2), steps(heads), result(flat, 2), steps(flat), ratio(heads, flat)]
+        lines.append(f"| {task.name} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def ratio(heads: Sequence[Record], flat: Sequence[Record]) -> str:
+    """Of the means; a flat run that never reached the goal counts with what it was given."""
+    if not heads or not flat or any(record["reached_at"] is None for record in heads):
+        return "not known"
+    spent = np.mean([record["env_steps"] for record in flat]) / np.mean([record["env_steps"] for record in heads])
+    sign = "" if all(record["reached_at"] is not None for record in flat) else "more than "
+    return f"{sign}{spent:.1f}"
+
+
+def result(group: Sequence[Record], digits: int) -> str:
+    if not group:
+        return "not run yet"
+    middle = spread(*estimate(scores(group), interquartile_mean), digits)
+    lines = [spread(*estimate(scores(group), mean), digits), f"IQM {middle}", f"{len(group)} seeds"]
+    if any(record["reached_at"] is not None for record in group):
+        lines.append(f"steps {steps(group)}")
+    return "<br>".join(lines)
+
+
+def steps(group: Sequence[Record]) -> str:
+    """Env steps to the goal by seed."""
+    return ", ".join(
+        f"{record['reached_at']:,}" if record["reached_at"] is not None else f"not in {record['env_steps']:,}"
+        for record in group
+    )
+
+
+def longest_recall(runs: Runs) -> str:
+    """What recurrent memories did on the longest recall."""
+    task = section("recall")[2]
+    found = []
+    for agent in ("lstm", "gru"):
+        group = runs.get((task.name, agent), [])
+        if group:
+            found.append(f"{NAMES[agent]} {number(float(mean(scores(group))), 3)} ({steps(group)} env steps)")
+    return (
+        f"On the longest recall, 50 distractors, recurrent memories score {' and '.join(found)} of 1." if found else ""
+    )
+
+
+def details(runs: Runs) -> list[str]:
+    lines = ["## Settings and every seed", ""]
+    for task in TASKS.values():
+        shared = ", ".join(f"`{key}={plain(value)}`" for key, value in task.ppo.items())
+        goal = "" if task.goal is None else f", goal {task.goal:g} in probes every {task.probe_every:,} steps"
+        lines += [f"**{task.name}.** At most {task.total_steps:,} steps{goal}; {shared}. {task.note}".rstrip(), ""]
+        for agent in task.agents:
+            if group := runs.get((task.name, agent.name)):
+                each = ", ".join(number(record["mean"], 3) for record in group)
+                spent = ", ".join(f"{record['env_steps']:,}" for record in group)
+                lines += [f"- {NAMES[agent.name]}: {each} (env steps {spent})"]
+        lines += [""]
+    return lines
+
+
+def machines(runs: Runs) -> list[str]:
+    """The distinct systems and machines behind the tables."""
+    seen: dict[str, None] = {}
+    for (_, agent), group in sorted(runs.items()):
+        for record in group:
+            machine = dict(record["machine"])
+            cpu = f"{machine.pop('cores')} cores of {machine.pop('cpu')}"
+            versions = ", ".join(f"{key} {value}" for key, value in machine.items())
+            system = "sb3-contrib" if agent == "sb3-contrib" else "Surefoot"
+            seen[f"- {system} {record['version']}: {cpu}, {versions}"] = None
+    return ["## Machine", "", *seen]
+
+
+def plain(value: Any) -> str:
+    return json.dumps(value).replace('"', "'")
+
+
+def known(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def spread(value: float, low: float, high: float, digits: int) -> str:
+    return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
+
+
+def number(value: float, digits: int) -> str:
+    rounded = round(value, digits) + 0.0  # no minus before a zero
+    return f"{rounded:.{digits}f}".replace("-", "−")
