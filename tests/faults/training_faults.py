@@ -73,15 +73,15 @@ def poison(agent: PPO, place: str, value: float, at: int, undo: ExitStack) -> No
         return x
 
     if place in ("action", "log_prob"):
-        act = learner.family.act
+        act = learner.family.act_on_host
 
         def acting(*given: Any) -> Any:
-            action, log_prob, *rest = act(*given)
+            action, log_prob, by_head = act(*given)
             if next(calls) == at:
-                action, log_prob = (spoil(action), log_prob) if place == "action" else (action, spoil(log_prob))
-            return action, log_prob, *rest
+                (action if place == "action" else log_prob)[0] = value
+            return action, log_prob, by_head
 
-        undo.enter_context(patch.object(learner.family, "act", acting))
+        undo.enter_context(patch.object(learner.family, "act_on_host", acting))
     elif place == "value":
         critic = learner.policy.critic
         mean = critic.mean
@@ -250,7 +250,10 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "categorical twin, PopArt, Discrete": (
         "CartPole-v1",
-        {"critic": {"kind": "categorical", "twin": "trunks", "popart": True}},
+        {
+            "critic": {"kind": "categorical", "twin": "trunks", "popart": True, "clip_mode": "mean_only"},
+            "clip_range_vf": 0.5,
+        },
     ),
     "quantile twin, heads, masks, LSTM, workers": (
         "surefoot/Greenhouse-v0",

@@ -11,7 +11,8 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from surefoot.dists.interface import Distribution, Family
+from surefoot.dists.choosing import FORBIDDEN, TINY
+from surefoot.dists.interface import Array, Distribution, Family
 from surefoot.math.masking import masked_entropy, masked_log_softmax
 
 
@@ -72,6 +73,17 @@ class CategoricalFamily(Family):
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Categorical:
         return Categorical(params, mask)
+
+    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array:
+        noise = torch.empty(n_steps, n_envs, self.n_outputs).exponential_(generator=generator)
+        return noise.clamp_(min=float(TINY)).log_().numpy()
+
+    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
+        logits = params if mask is None else np.where(mask, params, FORBIDDEN)
+        shifted = logits - np.maximum.reduce(logits, 1, keepdims=True)
+        action = (shifted - noise).argmax(1)
+        log_prob = shifted[np.arange(len(action)), action] - np.log(np.add.reduce(np.exp(shifted), 1))
+        return action, log_prob, None
 
     def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
         return (action.cpu().numpy() + self._start).astype(self._dtype)

@@ -47,12 +47,11 @@ class Chooser:
         self._relevant = None if relevant.all() else relevant
         self._n_heads = relevant.shape[1]
 
-    def __call__(self, logits: Array, mask: Array | None, noise: Array) -> tuple[Array, Array]:
-        """Logits [N, S], mask [N, M] and noise [N, S] ~ Exponential(1) -> choices and log-probabilities, [N, H]."""
+    def __call__(self, logits: Array, mask: Array | None, log_noise: Array) -> tuple[Array, Array]:
+        """Logits [N, S], mask [N, M] and ln of noise [N, S] ~ Exponential(1) -> choices and their ln p, [N, H]."""
         n = len(logits)
         rows = np.arange(n)[:, None]
         choice, log_prob = np.empty((n, self._n_heads), np.int64), np.empty((n, self._n_heads), np.float32)
-        log_noise = np.log(np.maximum(noise, TINY))
         for level in self._levels:
             z = logits[:, level.columns]
             if mask is not None:

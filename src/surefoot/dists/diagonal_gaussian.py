@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists.box import BoxCodec
-from surefoot.dists.interface import Distribution, Family, refuse_mask
+from surefoot.dists.interface import Array, Distribution, Family, refuse_mask
 
 LOG_STD_LIMIT = 20.0
 """log σ is kept within ±20: far outside any useful policy, and ((x − μ)/σ)² stays finite in float32."""
@@ -71,6 +71,21 @@ class DiagonalGaussianFamily(Family):
         if self._log_std_offset is not None:
             log_std = log_std + self._log_std_offset
         return DiagonalGaussian(mean, log_std)
+
+    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array:
+        return torch.randn(n_steps, n_envs, self.n_dims, generator=generator).numpy()
+
+    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
+        assert mask is None, "a Box has no mask"
+        mean, log_std = params[:, : self.n_dims], params[:, self.n_dims :]
+        if self._log_std_offset is not None:
+            log_std = log_std + np.float32(self._log_std_offset)
+        log_std = np.minimum(np.maximum(log_std, -LOG_STD_LIMIT), LOG_STD_LIMIT)
+        std = np.exp(log_std)
+        action = mean + std * noise
+        z = (action - mean) / std  # not the noise: what was rounded away is not in the action
+        log_prob = np.add.reduce(-0.5 * z * z - log_std - np.float32(_HALF_LOG_2PI), 1)
+        return action, log_prob, None
 
     def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
         return self._codec.clip(action.detach().cpu().numpy())

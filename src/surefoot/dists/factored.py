@@ -19,9 +19,9 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
-from surefoot.dists.choosing import Chooser, Level, as_slice
+from surefoot.dists.choosing import TINY, Chooser, Level, as_slice
 from surefoot.dists.dependence import Dependence, dependence_of, depth
-from surefoot.dists.interface import Distribution, Family, HeadFacts, HeadTerms, refuse_mask
+from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, refuse_mask
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of
 from surefoot.masks import MaskForm
 from surefoot.math import segments as laws_of
@@ -325,18 +325,18 @@ class FactoredFamily(Family):
         logits = params[..., : self.n_logits] if others else params
         return Factored(logits, None if mask is None else mask.bool(), others, self._plan(wide, params.device))
 
-    def act(
-        self, params: Tensor, mask: Tensor | None, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        if params.device.type != "cpu" or params.dtype != torch.float32 or self.action_dtype != torch.int64:
-            return super().act(params, mask, generator)
+    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
+        if self.action_dtype != torch.int64:
+            return None
+        noise = torch.empty(n_steps, n_envs, self.n_outputs).exponential_(generator=generator)
+        return noise.clamp_(min=float(TINY)).log_().numpy()
+
+    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
         wide = self._is_wide(mask)
         if wide not in self._choosers:
-            self._choosers[wide] = chooser_of(self._plan(wide, params.device))
-        noise = torch.empty(params.shape).exponential_(generator=generator)
-        flags = None if mask is None else mask.numpy()
-        choice, by_head = self._choosers[wide](params.numpy(), flags, noise.numpy())
-        return torch.from_numpy(choice), torch.from_numpy(by_head.sum(1)), torch.from_numpy(by_head)
+            self._choosers[wide] = chooser_of(self._plan(wide, torch.device("cpu")))
+        choice, by_head = self._choosers[wide](params, mask, noise)
+        return choice, by_head.sum(1), by_head
 
     def mask_groups(self) -> dict[str, slice]:
         return dict(zip(self._form.names, self.head_outputs, strict=False))
@@ -397,7 +397,7 @@ class FactoredFamily(Family):
         # Free parameters follow all outputs.
         return tuple(part._replace(free=slice(part.free.start + output, part.free.stop + output)) for part in found)
 
-    def _is_wide(self, mask: Tensor | None) -> bool:
+    def _is_wide(self, mask: Tensor | Array | None) -> bool:
         return mask is not None and mask.shape[-1] != self._form.flat_width
 
     def _plan(self, wide: bool, device: torch.device) -> Plan:

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from surefoot.errors import UnsupportedSpaceError
 
+Array = np.ndarray[Any, Any]
+
 
 class HeadTerms(NamedTuple):
     """Of stored actions, by head, [B, A]; 0 where a head is irrelevant (F02)."""
@@ -113,6 +115,14 @@ class Family(ABC):
             return action, distribution.log_prob(action), None
         by_head = distribution.heads(action).log_prob
         return action, by_head.sum(-1), by_head
+
+    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
+        """What `act_on_host` needs at random, float32 [T, N, ...]; None if the family acts in torch only."""
+        return None
+
+    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
+        """`act` in numpy on float32 rows and a row of `host_noise`: for a few rows its calls cost far less."""
+        raise NotImplementedError(f"{type(self).__name__} acts in torch only")
 
     def mask_groups(self) -> dict[str, slice]:
         """The columns of a mask that belong together, by head: one of each group must be legal."""

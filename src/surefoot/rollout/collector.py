@@ -12,6 +12,7 @@ from torch import Tensor
 
 from surefoot.dists.interface import Family
 from surefoot.errors import EnvError
+from surefoot.policy.few_rows import FewRows
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout
 from surefoot.rollout.envs import Envs, Step
@@ -54,6 +55,8 @@ class Collector:
         self.live = np.ones(envs.n_envs, np.bool_)
         self.vector_steps = 0
         self._guard = Guard()
+        self._few_rows = FewRows.of(policy, envs.n_envs)
+        self._noise: Array | None = None
 
     def start(self, seed: int) -> None:
         """Reset every env."""
@@ -103,10 +106,14 @@ class Collector:
         rollout.final.clear()
         rollout.ended.clear()
         rollout.first_step = self.vector_steps
+        if self._few_rows is not None:
+            self._few_rows.refresh()
+        on_host = self._device.type == "cpu"
+        self._noise = self._family.host_noise(rollout.n_steps, rollout.n_envs, self._generator) if on_host else None
         for t in range(rollout.n_steps):
             check()
-            observation = self._observe(t, see=True)
-            action, after = self._act(t, observation)
+            self._observe(t, see=True)
+            action, after = self._act(t)
             step = self.envs.step(action)
             self._store(t, step, after)
             self.pending, self.live = step.observation, step.live
@@ -114,7 +121,7 @@ class Collector:
         self._observe(rollout.n_steps, see=False)
         return rollout
 
-    def _observe(self, t: int, see: bool) -> dict[str, Tensor]:
+    def _observe(self, t: int, see: bool) -> None:
         """Normalise the pending observation into row t, with the memory state to see it with."""
         assert self.pending is not None, "start() comes before collect()"
         if self.normaliser is not None and see:
@@ -124,28 +131,49 @@ class Collector:
             rows[t] = seen[name]
         if self.state.shape[1]:
             self._rollout.state[t] = self.state
-        return {name: tensor[t].to(self._device) for name, tensor in self._rollout.observation.items()}
 
-    def _act(self, t: int, observation: Mapping[str, Tensor]) -> tuple[Array, Tensor]:
+    def _act(self, t: int) -> tuple[Array, Tensor]:
         """Sample actions for row t: in the env's form, and the memory states after them."""
-        arrays, rollout = self._arrays, self._rollout
-        with torch.inference_mode():
-            after = self.state
-            if after.shape[1]:
-                parameters, _, after = self._policy.step(observation, after.to(self._device))
-            else:
-                parameters = self._policy.action_parameters(observation)
-            action, log_prob, by_head = self._family.act(parameters, self._mask(t), self._generator)
-            arrays["action"][t] = action.cpu().numpy()
-            arrays["parameters"][t] = parameters.cpu().numpy()
-            arrays["log_prob"][t] = log_prob.cpu().numpy()
-            if by_head is not None:
-                arrays["head_log_prob"][t] = by_head.cpu().numpy()
-            self._guard.check(arrays["log_prob"][t], "log-probability of the action", self.vector_steps)
-            self._guard.check(arrays["action"][t], "action", self.vector_steps)
-            return self._family.to_env(rollout.action[t]), after.cpu()
+        arrays = self._arrays
+        after, mask = self._think(t), self._mask(t)
+        parameters = arrays["parameters"][t]
+        if self._noise is not None:
+            action, log_prob, by_head = self._family.act_on_host(parameters, mask, self._noise[t])
+        else:
+            action, log_prob, by_head = self._act_in_torch(parameters, mask)
+        arrays["action"][t] = action
+        arrays["log_prob"][t] = log_prob
+        if by_head is not None:
+            arrays["head_log_prob"][t] = by_head
+        self._guard.check(arrays["log_prob"][t], "log-probability of the action", self.vector_steps)
+        self._guard.check(arrays["action"][t], "action", self.vector_steps)
+        return self._family.to_env(self._rollout.action[t]), after
 
-    def _mask(self, t: int) -> Tensor | None:
+    def _act_in_torch(self, parameters: Array, mask: Array | None) -> tuple[Array, Array, Array | None]:
+        with torch.inference_mode():
+            legal = None if mask is None else torch.from_numpy(mask).to(self._device)
+            given = torch.from_numpy(parameters).to(self._device)
+            action, log_prob, by_head = self._family.act(given, legal, self._generator)
+            heads = None if by_head is None else by_head.cpu().numpy()
+            return action.cpu().numpy(), log_prob.cpu().numpy(), heads
+
+    def _think(self, t: int) -> Tensor:
+        """Store the action parameters of row t; the memory states after it."""
+        rollout = self._rollout
+        if self._few_rows is not None:
+            (observation,) = self._observations.values()
+            self._few_rows(observation[t], self._arrays["parameters"][t])
+            return self.state
+        with torch.inference_mode():
+            seen = {name: tensor[t].to(self._device) for name, tensor in rollout.observation.items()}
+            if self.state.shape[1]:
+                parameters, _, after = self._policy.step(seen, self.state.to(self._device))
+            else:
+                parameters, after = self._policy.action_parameters(seen), self.state
+            self._arrays["parameters"][t] = parameters.cpu().numpy()
+            return after.cpu()
+
+    def _mask(self, t: int) -> Array | None:
         """Legal actions of row t, stored for the update (F05)."""
         masks, stored = self._masks(), self._rollout.mask
         if masks is None and stored is None:
@@ -157,10 +185,10 @@ class Collector:
                 f"the envs gave masks of {before} flags at the start and of {width} at step {self.vector_steps}; "
                 "an env that gives masks must give them always, and in one form"
             )
-        rows = self._arrays["mask"][t]
+        rows: Array = self._arrays["mask"][t]
         rows[:] = masks | ~self.live[:, None]  # after the last step there is nothing to choose
         require_legal(rows, self._family, self.vector_steps)
-        return stored[t].to(self._device)
+        return rows
 
     def _masks(self) -> Array | None:
         """Legal actions [N, M] of the pending observation."""

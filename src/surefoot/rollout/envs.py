@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -25,8 +24,7 @@ Flags = NDArray[np.bool_]
 NOTHING_DROPPED: Flags = np.zeros((), np.bool_)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What one step of N environments gave."""
 
     observation: Mapping[str, Array]
@@ -44,7 +42,7 @@ class Step:
     """True successor of each finished row, by env index."""
     infos: list[Mapping[str, Any]]
     """The info of each env's transition; empty in invalid rows."""
-    dropped: Flags = field(default_factory=lambda: NOTHING_DROPPED)
+    dropped: Flags = NOTHING_DROPPED
     """[N], or one False for all; True where the env's open episode was lost and a new one began: the row is invalid,
     and what the env gave since the start of the lost episode is no data."""
 

@@ -40,6 +40,10 @@ class EnvGroup(Envs):
         self._observation = self.layout.empty(self.n_envs) if storage is None else storage
         self._masks = masks
         self._mask_methods = [mask_method(env) for env in self.envs]
+        only = self.layout.leaves[0]
+        plain = len(self.layout.leaves) == 1 and not only.path and code_bounds(only) is None
+        self._plain = self._observation[only.name] if plain else None
+        """Where observations that are one array of numbers go without ado."""
         self._codes = {leaf.name: code_bounds(leaf) for leaf in self.layout.leaves}
         self._check_alike()
 
@@ -73,8 +77,9 @@ class EnvGroup(Envs):
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         final: dict[int, Mapping[str, Array]] = {}
         infos: list[Mapping[str, Any]] = []
-        for i in range(n):
-            reward[i], ended, cut, info = self.step_one(i, row_of(actions, i))
+        rows = actions if type(actions) is np.ndarray else [row_of(actions, i) for i in range(n)]
+        for i, action in enumerate(rows):
+            reward[i], ended, cut, info = self.step_one(i, action)
             infos.append(info)
             if ended or cut:
                 terminated[i], truncated[i] = ended, cut
@@ -88,14 +93,16 @@ class EnvGroup(Envs):
         try:
             observation, reward, terminated, truncated, info = self.envs[i].step(action)
             given = float(reward), bool(terminated), bool(truncated), info
-            _require_dict(info)
+            if type(info) is not dict:
+                _require_dict(info)
         except Exception as error:
             raise EnvRaisedError(
                 f"{self._name(i)} raised in step {self._steps[i]} (action {action!r}): {type(error).__name__}: {error}"
             ) from error
         self._steps[i] += 1
         self._write(i, observation)
-        if not (given[1] or given[2]):  # after the end there is nothing to choose
+        may_mask = self._masks is not None or self._mask_methods[i] is not None or MASK_KEY in info
+        if may_mask and not (given[1] or given[2]):  # after the end there is nothing to choose
             self._read_mask(i, info)
         return given
 
@@ -135,6 +142,12 @@ class EnvGroup(Envs):
             env.close()
 
     def _write(self, i: int, observation: Any) -> None:
+        plain = self._plain
+        if plain is not None and type(observation) is np.ndarray:
+            alike = observation.dtype == plain.dtype and observation.shape == plain.shape[1:]
+            if alike:
+                plain[i] = observation
+                return
         for leaf in self.layout.leaves:
             part = observation
             try:

@@ -1,0 +1,87 @@
+"""Acting in numpy, the quick way for a few rows, against the distributions themselves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from surefoot.dists.categorical import CategoricalFamily
+from surefoot.dists.diagonal_gaussian import DiagonalGaussianFamily
+from surefoot.dists.interface import Family
+from surefoot.dists.registry import family_for
+
+N = 20_000
+BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
+FAMILIES: dict[str, Family] = {
+    "categorical": CategoricalFamily(spaces.Discrete(4)),
+    "gaussian": DiagonalGaussianFamily(BOX, log_std_init=-0.5),
+    "gaussian, std of the network": DiagonalGaussianFamily(BOX, log_std_init=-0.5, state_dependent_std=True),
+    "multi-discrete": family_for(spaces.MultiDiscrete([2, 3])),
+}
+acting = {name: family for name, family in FAMILIES.items() if family.host_noise(1, 1, None) is not None}
+
+
+def parameters(family: Family, n: int) -> torch.Tensor:
+    width = family.n_outputs + (0 if family.free is None else family.free.numel())
+    return torch.randn(1, width, generator=torch.Generator().manual_seed(1)).repeat(n, 1)
+
+
+@pytest.mark.parametrize("name", acting)
+def test_it_says_the_log_probability_of_what_it_draws(name: str) -> None:
+    family = FAMILIES[name]
+    params = parameters(family, 64) + 0.1 * torch.arange(64).unsqueeze(1)
+    noise = family.host_noise(3, 64, torch.Generator().manual_seed(0))
+    assert noise is not None
+    action, log_prob, _ = family.act_on_host(params.numpy(), None, noise[1])
+    expected = family.bind(params).log_prob(torch.from_numpy(action)).numpy()
+    assert action.shape == (64, *family.action_shape)
+    assert log_prob.dtype == np.float32
+    np.testing.assert_allclose(log_prob, expected, rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("legal", [None, [True, False, True, True]])
+def test_choices_come_as_often_as_their_law_says(legal: list[bool] | None) -> None:
+    family = FAMILIES["categorical"]
+    params = parameters(family, N)
+    mask = None if legal is None else np.tile(np.array(legal), (N, 1))
+    noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
+    assert noise is not None
+    action, log_prob, _ = family.act_on_host(params.numpy(), mask, noise[0])
+    bound = family.bind(params[:1], None if mask is None else torch.from_numpy(mask[:1]))
+    for choice in range(4):
+        p = float(bound.log_prob(torch.tensor([choice])).exp())
+        assert abs((action == choice).mean() - p) <= 5 * math.sqrt(p * (1 - p) / N)
+        if p > 0:
+            assert log_prob[action == choice][0] == pytest.approx(math.log(p), abs=5e-6)
+
+
+def test_gaussians_have_the_moments_of_their_law() -> None:
+    family = FAMILIES["gaussian"]
+    params = torch.tensor([[0.3, -2.0, -1.0, 0.5]]).repeat(N, 1)
+    noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
+    assert noise is not None
+    action, _, _ = family.act_on_host(params.numpy(), None, noise[0])
+    std = np.exp([-1.0, 0.5])
+    assert np.all(np.abs(action.mean(0) - [0.3, -2.0]) <= 5 * std / math.sqrt(N))
+    assert np.all(np.abs(action.std(0) / std - 1.0) <= 5 / math.sqrt(2 * N))
+
+
+def test_an_extreme_spread_stays_finite() -> None:
+    family = FAMILIES["gaussian"]
+    params = np.array([[0.0, 0.0, -500.0, 500.0]], np.float32)
+    action, log_prob, _ = family.act_on_host(params, None, np.ones((1, 2), np.float32))
+    assert np.isfinite(action).all()
+    assert np.isfinite(log_prob).all()
+
+
+@pytest.mark.parametrize("name", acting)
+def test_the_noise_depends_on_the_generator_alone(name: str) -> None:
+    before = torch.get_rng_state()
+    first, again, other = (FAMILIES[name].host_noise(2, 3, torch.Generator().manual_seed(seed)) for seed in (3, 3, 4))
+    assert np.array_equal(first, again)  # type: ignore[arg-type]
+    assert not np.array_equal(first, other)  # type: ignore[arg-type]
+    assert torch.equal(before, torch.get_rng_state())

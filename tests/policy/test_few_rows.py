@@ -1,0 +1,51 @@
+"""The actor in numpy against the actor in torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from surefoot import PPO
+from surefoot.policy.few_rows import FewRows
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [
+        ("CartPole-v1", {}),
+        ("Pendulum-v1", {"policy": {"activation": "relu", "hidden_sizes": (8, 16, 8)}}),
+        ("MountainCarContinuous-v0", {"policy": {"hidden_sizes": (), "shared": True}}),
+    ],
+)
+def test_both_give_the_same_parameters_also_after_learning(env: str, settings: dict[str, Any]) -> None:
+    agent = PPO(env, n_envs=3, n_steps=16, compile=False, **settings)
+    few = FewRows.of(agent.learner.policy, 3)
+    assert few is not None
+    for _ in range(2):
+        observation = torch.randn(3, *(gymnasium.make(env).observation_space.shape or ()))
+        with torch.no_grad():
+            expected = agent.learner.policy.action_parameters({"obs": observation}).numpy()
+        found = np.empty_like(expected)
+        few(observation.numpy(), found)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+        agent.learn(48)
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [
+        ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 4}}),
+        ("CartPole-v1", {"policy": {"layer_norm": True}}),
+        ("CartPole-v1", {"policy": {"activation": "gelu"}}),
+        ("CartPole-v1", {"policy": {"hidden_sizes": (512, 512)}}),
+        ("FrozenLake-v1", {}),
+    ],
+)
+def test_other_policies_act_in_torch(env: str, settings: dict[str, Any]) -> None:
+    agent = PPO(env, n_envs=2, n_steps=8, compile=False, **settings)
+    assert FewRows.of(agent.learner.policy, 2) is None
+    agent.learn(16)
