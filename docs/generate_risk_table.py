@@ -71,10 +71,17 @@ more quantiles, or a categorical critic, whose mean has no such error.
 ## Which return the tail is of
 
 `critic.targets = "lambda"` regresses on λ-returns. A λ-return with λ < 1 replaces what comes after a while by its mean,
-so its law has thinner tails than that of the return. For a tail that means something use `critic.targets = "backup"`,
-which learns the law r + γ·Z(s′), or `gae_lambda = 1`. The price: a backup passes news on by one step per update, so
-that the mean is learned more slowly. `risk/coverage_05`, `_25`, `_75`, `_95` say what share of the returns lies below
-the critic's 5, 25, 75 and 95 % quantiles.
+so its law has thinner tails than that of the return. Two choices keep the tails:
+
+- `"monte_carlo"` regresses on the return itself (λ = 1), as far as the rollout goes. It costs no more, and the mean
+  is learned from noisier targets; at the end of a rollout the critic's mean stands in for what follows, so rollouts
+  should be longer than episodes.
+- `"backup"` regresses every quantile on every one of r + γ·Z(s′). It needs no whole episodes; news travels by one step
+  per update, and N² pairs take their time.
+
+`"auto"` is `"monte_carlo"` if `risk.kind` is about CVaR, and `"lambda"` if not. The advantages of the policy are with
+`ppo.gae_lambda` in any case. `risk/coverage_05`, `_25`, `_75`, `_95` say what share of the returns of finished episodes
+lies below the critic's 5, 25, 75 and 95 % quantiles; from no prediction is anything taken for them.
 """
 
 

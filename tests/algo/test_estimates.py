@@ -11,7 +11,7 @@ import torch
 
 from algo.building import learner_on, make_learner, updates
 from rollout.worlds import SOURCES, Ending, Scripted, open_envs
-from surefoot.algo.estimate import Estimates, estimate
+from surefoot.algo.estimate import Estimates, estimate, finished, predict
 from surefoot.algo.learner import Learner
 from surefoot.rollout.buffer import Rollout
 
@@ -161,3 +161,29 @@ def test_value_clipping_holds_the_critic_back() -> None:
         learner.learn(rollout, 1)
         moves.append((estimated(learner, rollout).values - old).abs().mean().item())
     assert moves[1] < 0.5 * moves[0]
+
+
+def test_whole_returns_are_the_rewards_to_the_end_of_a_finished_episode() -> None:
+    """Episodes of four steps in rollouts of six, γ = ½; what comes after a cut is the critic's guess."""
+    whole = {"kind": "quantile", "targets": "monte_carlo"}
+    learner = make_learner("surefoot/CostlyArm-v0", n_steps=6, batch_size=24, gamma=0.5, gae_lambda=0.3, critic=whole)
+    rollout = learner.collect()
+    assert finished(rollout).all(1).tolist() == [True] * 4 + [False] * 2
+    assert not finished(rollout)[4:].any()
+    found, r = estimated(learner, rollout), rollout.reward
+    torch.testing.assert_close(found.returns[3], r[3])
+    torch.testing.assert_close(found.returns[0], r[0] + 0.5 * r[1] + 0.25 * r[2] + 0.125 * r[3])
+    after = learner.policy.critic.mean(predict(rollout, learner.policy)[1])[5]
+    torch.testing.assert_close(found.returns[5], r[5] + 0.5 * after)
+
+
+@pytest.mark.parametrize(("n_steps", "logged"), [(3, False), (5, True)])
+def test_calibration_is_of_finished_episodes_only(n_steps: int, logged: bool) -> None:
+    """With γ = 0 the return of a step is its reward, 1 or 2: all lie below quantiles that the critic puts at 9."""
+    learner = make_learner(
+        "surefoot/CostlyArm-v0", n_steps=n_steps, batch_size=4 * n_steps, gamma=0.0, critic={"kind": "quantile"}
+    )
+    with torch.no_grad():
+        learner.policy.critic.head.bias.fill_(9.0)  # type: ignore[union-attr, operator]
+    measures = estimated(learner, learner.collect()).measures
+    assert measures == ({f"risk/coverage_{level}": 1.0 for level in ("05", "25", "75", "95")} if logged else {})

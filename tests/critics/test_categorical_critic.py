@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from critics.fitting import fit, normal_sample
+from surefoot.critics.calibration import coverage
 from surefoot.critics.categorical import CategoricalCritic
 from surefoot.critics.support import ReturnRange
 from surefoot.math.value_clip import ClipMode
@@ -66,7 +67,7 @@ def test_a_fitted_law_has_mean_tail_and_coverage_of_the_truth() -> None:
     for alpha, cvar in ((0.05, -2.0627), (0.1, -1.7550), (0.25, -1.2711)):
         assert float(critic.risk(fitted, alpha)) == pytest.approx(3.0 + 2.0 * cvar, abs=0.02 * 2 * 2.06)
     returns = (3.0 + 2.0 * normal_sample(400)).view(100, 4)
-    found = critic.measures(fitted.expand(100, 4, 51), returns, valid(returns))
+    found = coverage(critic, fitted.expand(100, 4, 51), returns, valid(returns))
     for level in (5, 25, 75, 95):
         assert found[f"risk/coverage_{level:02d}"] == pytest.approx(level / 100, abs=0.015)
 

@@ -34,6 +34,7 @@ def with_critic(base: dict[str, Any], **more: Any) -> dict[str, Any]:
         (with_critic(CATEGORICAL, v_min=0.0, v_max=1.0, popart=True), ["critic.popart", "critic.v_min"]),
         (with_critic(CATEGORICAL, popart=True), ["critic.popart", "ppo.clip_range_vf"]),
         (with_critic(SCALAR, targets="backup"), ["critic.targets", "critic.kind"]),
+        (with_critic(SCALAR, targets="monte_carlo"), ["critic.targets", "critic.kind"]),
         (with_critic(SCALAR, clip_mode="mean_only") | {"clip_range_vf": 0.2}, ["critic.clip_mode", "critic.kind"]),
         (with_critic(QUANTILE, clip_mode="mean_only"), ["critic.clip_mode", "ppo.clip_range_vf"]),
         (QUANTILE | {"clip_range_vf": 0.2}, ["ppo.clip_range_vf", "critic.clip_mode"]),
@@ -58,6 +59,8 @@ PAIRS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (QUANTILE, with_critic(QUANTILE, n_quantiles=8)),
     (QUANTILE, with_critic(QUANTILE, kappa=0.5)),
     (QUANTILE, with_critic(QUANTILE, targets="backup")),
+    (QUANTILE, with_critic(QUANTILE, targets="monte_carlo")),
+    (CATEGORICAL, with_critic(CATEGORICAL, targets="monte_carlo")),
     (QUANTILE, with_critic(QUANTILE, popart=True)),
     (QUANTILE, with_critic(QUANTILE, twin="heads")),
     (with_critic(SCALAR, twin="heads"), with_critic(SCALAR, twin="trunks")),
@@ -103,10 +106,18 @@ def test_each_clip_mode_has_its_own_gradient(kind: str) -> None:
         assert not torch.allclose(one, other, atol=1e-4)
 
 
-def test_the_default_targets_are_the_returns() -> None:
+@pytest.mark.parametrize(
+    ("risk", "targets"),
+    [
+        ({}, "lambda"),
+        ({"kind": "cvar_constraint", "limit_per_episode": 10.0}, "monte_carlo"),
+        ({"kind": "cvar_objective"}, "monte_carlo"),
+    ],
+)
+def test_who_asks_for_tails_gets_whole_returns(risk: dict[str, Any], targets: str) -> None:
     learned = []
-    for targets in ("auto", "lambda"):
-        learner = make_learner(critic={"kind": "quantile", "targets": targets})
+    for chosen in ("auto", targets):
+        learner = make_learner(n_steps=64, batch_size=64, critic={"kind": "quantile", "targets": chosen}, risk=risk)
         iterate(learner, 2)
         learned.append(values_of(learner))
     assert torch.equal(*learned)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from critics.fitting import fit, normal_sample
+from surefoot.critics.calibration import coverage
 from surefoot.critics.quantile import QuantileCritic
 from surefoot.math.quantile import midpoints
 from surefoot.math.risk import cvar_from_quantiles
@@ -153,11 +154,11 @@ def test_coverage_is_that_of_the_returns_below_each_quantile() -> None:
     fitted = fit(critic, normal_sample())
     returns = normal_sample(400).view(100, 4)
     valid = torch.ones(100, 4, dtype=torch.bool)
-    found = critic.measures(fitted.expand(100, 4, 32), returns, valid)
+    found = coverage(critic, fitted.expand(100, 4, 32), returns, valid)
     for level in (5, 25, 75, 95):
         assert found[f"risk/coverage_{level:02d}"] == pytest.approx(level / 100, abs=0.01)
-    shifted = critic.measures(fitted.expand(100, 4, 32) - 0.5, returns, valid)
+    shifted = coverage(critic, fitted.expand(100, 4, 32) - 0.5, returns, valid)
     assert shifted["risk/coverage_25"] == pytest.approx(0.12, abs=0.01)  # Φ(−0.674 − 0.5)
     half = valid & (returns < 0)
-    assert critic.measures(fitted.expand(100, 4, 32), returns, half)["risk/coverage_75"] == 1.0
-    assert critic.measures(fitted.expand(100, 4, 32), returns, ~valid) == {}
+    assert coverage(critic, fitted.expand(100, 4, 32), returns, half)["risk/coverage_75"] == 1.0
+    assert coverage(critic, fitted.expand(100, 4, 32), returns, ~valid) == {}

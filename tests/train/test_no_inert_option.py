@@ -288,7 +288,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "critic.n_atoms": Trains([11], CATEGORICAL),
     "critic.v_min": Trains([-50.0], CATEGORICAL),
     "critic.v_max": Trains([50.0], CATEGORICAL),
-    "critic.targets": Trains(["backup"], QUANTILE),
+    "critic.targets": Trains(["monte_carlo", "backup"], QUANTILE),
     "critic.twin": Trains(["heads", "trunks"]),
     "critic.popart": Trains([True]),
     "critic.clip_mode": critic_clip_mode,

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from surefoot.algo.shaping import CostEstimates, Shaping, estimate_costs, shape
 from surefoot.config import PPOConfig
+from surefoot.critics.calibration import coverage
 from surefoot.errors import NonFiniteError
 from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero, spread_is_zero_by_env
+from surefoot.math.episodes import spread_back
 from surefoot.math.explained import explained_variance
 from surefoot.math.returns import gae
 from surefoot.policy.memory import Recall
@@ -40,7 +42,7 @@ class Estimates:
     costs: CostEstimates | None = None
     """None without a cost critic."""
     measures: dict[str, float] = field(default_factory=dict)
-    """Of the risk term, by log key."""
+    """Of the risk term and of the critic's calibration, by log key."""
 
 
 def estimate(
@@ -67,6 +69,10 @@ def estimate(
         require_finite(successor_values, "value of the successor", rollout)
         ends = rollout.terminated, rollout.truncated
         advantages, returns = gae(reward, values, successor_values, *ends, config.gamma, config.gae_lambda, valid)
+        whole = None
+        if critic.knows_law:
+            whole = gae(reward, values, successor_values, *ends, config.gamma, 1.0, valid)[1]
+            returns = whole if critic.learns_whole_returns else returns
         costs = estimate_costs(rollout, critic, prediction, successors, config)
         if costs is not None:
             require_finite(costs.advantages, "advantage of the cost", rollout)
@@ -80,6 +86,8 @@ def estimate(
             if costs is not None:
                 costs.absorb(valid)
             prediction, successors = predict(rollout, policy)
+        if whole is not None:
+            measures |= coverage(critic, prediction, whole, finished(rollout))
         discounts = torch.where(rollout.terminated, 0.0, config.gamma)
         targets = critic.targets(returns, reward, discounts, successors)
         if costs is not None:
@@ -98,6 +106,12 @@ def estimate(
             costs,
             measures,
         )
+
+
+def finished(rollout: Rollout) -> Tensor:
+    """Steps [T, N] whose episode terminates within the rollout: their return is known, no value stands in for it."""
+    ends = rollout.terminated & rollout.valid
+    return spread_back(rollout.reward, rollout.start, ends, rollout.valid)[1]
 
 
 def no_spread(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> bool:

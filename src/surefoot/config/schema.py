@@ -175,9 +175,10 @@ class CriticConfig(Section):
     """Lowest atom, in normalised reward units; None lets the support follow the returns."""
     v_max: float | None = None
     """Highest atom; given together with v_min."""
-    targets: Literal["auto", "lambda", "backup"] = "auto"
-    """What a quantile or categorical critic learns: the λ-return, or the whole law r + γ·Z(s'). The tails of λ-returns
-    with λ < 1 are too thin, a backup learns the mean more slowly; auto is lambda."""
+    targets: Literal["auto", "lambda", "monte_carlo", "backup"] = "auto"
+    """What a quantile or categorical critic learns: the λ-return, the return itself as far as the rollout goes (λ = 1),
+    or the whole law r + γ·Z(s'). The tails of λ-returns with λ < 1 are too thin, so auto is monte_carlo if risk.kind is
+    about CVaR; else lambda, which learns the mean fastest. A backup costs most."""
     twin: Literal["none", "heads", "trunks"] = "none"
     """Two critics, of which the lower is believed: two heads on one trunk, or each with a trunk of its own."""
     popart: bool = False

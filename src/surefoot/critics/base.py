@@ -39,6 +39,10 @@ class Critic(nn.Module, ABC):
 
     n_outputs: int
     """K, the width of a prediction."""
+    knows_law: bool = False
+    """Whether it predicts more than means."""
+    learns_whole_returns: bool = False
+    """Whether `targets` wants returns with λ = 1 instead of ``ppo.gae_lambda``."""
 
     @abstractmethod
     def forward(self, features: Tensor) -> Tensor:
@@ -67,8 +71,9 @@ class Critic(nn.Module, ABC):
     def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
         """What to learn, as `loss` takes it: [T, N] or [T, N, ...].
 
-        ``returns`` [T, N] are the λ-returns; ``discounts`` [T, N] is γ, or 0 where the episode terminated;
-        ``successors`` [T, N, K] predicts the true successors. The default are the λ-returns.
+        ``returns`` [T, N] are the λ-returns, or the whole ones for a critic that learns those; ``discounts`` [T, N] is
+        γ, or 0 where the episode terminated; ``successors`` [T, N, K] predicts the true successors. The default are the
+        returns.
         """
         del rewards, discounts, successors
         return returns

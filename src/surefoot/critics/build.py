@@ -16,17 +16,21 @@ from surefoot.nets.init import Initialiser
 
 def build_critic(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
     """The configured critic over ``n_features`` inputs; twins with own trunks see one half of them each."""
-    if config.twin == "none":
-        return _one(config, n_features, init)
-    width = n_features // 2 if config.twin == "trunks" else n_features
-    views = slice(width), slice(n_features - width, n_features)
-    return Twin(_one(config, width, init), _one(config, width, init), views)
+    critic = _one(config, n_features, init) if config.twin == "none" else _two(config, n_features, init)
+    critic.learns_whole_returns = config.targets == "monte_carlo"
+    return critic
 
 
 def build_cost_critic(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
     """A critic of the mean cost; in the unit of the costs' spread if the critic of the return is in that of its own."""
     critic = ScalarCritic(n_features, init)
     return PopArt(critic) if config.popart else critic
+
+
+def _two(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:
+    width = n_features // 2 if config.twin == "trunks" else n_features
+    views = slice(width), slice(n_features - width, n_features)
+    return Twin(_one(config, width, init), _one(config, width, init), views)
 
 
 def _one(config: CriticConfig, n_features: int, init: Initialiser) -> Critic:

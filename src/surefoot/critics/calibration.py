@@ -15,10 +15,11 @@ LEVELS = (0.05, 0.25, 0.75, 0.95)
 def coverage(critic: Critic, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
     """Share of the returns that do not exceed the predicted quantile of each level; the level itself is ideal.
 
-    Predictions [T, N, K], returns and valid [T, N]. The returns must be of the quantity that the critic predicts: a
-    critic of the whole return looks too wide (shares too small below, too large above) beside λ-returns with λ < 1.
+    Predictions [T, N, K], returns and valid [T, N]. The returns are to be those of finished episodes, without any
+    prediction in them: beside λ-returns every critic looks better than it is, or too wide.
     """
-    count = int(valid.sum())
+    prediction, returns = prediction[valid], returns[valid]
+    count = returns.numel()
     if not count:
         return {}
     found = {}
@@ -27,5 +28,5 @@ def coverage(critic: Critic, prediction: Tensor, returns: Tensor, valid: Tensor)
         warnings.simplefilter("ignore", SurefootWarning)
         for level in LEVELS:
             within = returns <= critic.quantile(prediction, level)
-            found[f"risk/coverage_{round(100 * level):02d}"] = int((within & valid).sum()) / count
+            found[f"risk/coverage_{round(100 * level):02d}"] = int(within.sum()) / count
     return found

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.critics.base import Critic, ValueLoss
-from surefoot.critics.calibration import coverage
 from surefoot.critics.support import ReturnRange, carry_over
 from surefoot.math.categorical import out_of_support, project, two_hot
 from surefoot.math.risk import cvar_from_atoms
@@ -29,10 +28,11 @@ class CategoricalCritic(Critic):
     ``support`` is the lowest and highest atom; None lets it follow the returns. Then the first returns place it, and it
     moves when later ones leave it or have become much narrower, with the predicted laws carried over.
 
-    With ``backup`` the target is the successor's law on r + γ·z, projected onto the atoms, instead of the λ-return on
+    With ``backup`` the target is the successor's law on r + γ·z, projected onto the atoms, instead of the return on
     the two atoms around it; `QuantileCritic` says what for.
     """
 
+    knows_law = True
     atoms: Tensor
 
     def __init__(
@@ -106,10 +106,10 @@ class CategoricalCritic(Critic):
             self.range.rescale(factor, offset)
 
     def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+        del prediction
         atoms = self.atoms.to(returns.device)
         outside = out_of_support(returns[valid], atoms)
-        share = {"train/out_of_support_fraction": float(outside.float().mean())} if outside.numel() else {}
-        return share | coverage(self, prediction, returns, valid)
+        return {"train/out_of_support_fraction": float(outside.float().mean())} if outside.numel() else {}
 
     def _cross_entropy(self, targets: Tensor, log_probs: Tensor) -> Tensor:
         return -(targets * log_probs).sum(-1) / math.log(self.n_outputs)

@@ -21,7 +21,7 @@ class PopArt(Critic):
     def __init__(self, inner: Critic) -> None:
         super().__init__()
         self.inner = inner
-        self.n_outputs = inner.n_outputs
+        self.n_outputs, self.knows_law = inner.n_outputs, inner.knows_law
         self.scale = ReturnScale()
 
     def forward(self, features: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from surefoot.critics.base import Critic, ValueLoss
-from surefoot.critics.calibration import coverage
 from surefoot.critics.scale import ReturnScale, rescale_layer
 from surefoot.math.quantile import huber_loss
 from surefoot.math.risk import cvar_from_quantiles, var_from_quantiles
@@ -23,10 +22,12 @@ class QuantileCritic(Critic):
     the loss smooth and draws the quantile of level τ towards the middle, by about kappa·(½ − τ) of the spread; so it is
     small. At 1 the loss finds expectiles.
 
-    With ``backup`` the target is the law r + γ·q_j(s′), j = 1 … N, instead of the λ-return. A λ-return replaces what
+    With ``backup`` the target is the law r + γ·q_j(s′), j = 1 … N, instead of a return. A λ-return replaces what
     comes after a while by its mean, so a critic of λ-returns with λ < 1 sees too little spread; on the other hand it
     learns the mean faster, since news travels many steps in one update.
     """
+
+    knows_law = True
 
     def __init__(
         self, n_features: int, init: Initialiser, n_quantiles: int, kappa: float, clip_mode: ClipMode, backup: bool
@@ -58,7 +59,7 @@ class QuantileCritic(Critic):
         return ValueLoss(*larger_loss(unclipped, self._regression(clipped, targets)))
 
     def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
-        """λ-returns [T, N], or the equally likely values r + γ·q(s′) [T, N, K]."""
+        """The returns [T, N], or the equally likely values r + γ·q(s′) [T, N, K]."""
         return rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * successors if self._backup else returns
 
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
@@ -67,9 +68,6 @@ class QuantileCritic(Critic):
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         rescale_layer(self.head, factor, offset)
         self.scale.rescale(factor, offset)
-
-    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
-        return coverage(self, prediction, returns, valid)
 
     def _regression(self, quantiles: Tensor, targets: Tensor) -> Tensor:
         """ρ with κ = kappa·spread; dividing by the spread before and multiplying after is the same."""

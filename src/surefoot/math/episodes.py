@@ -29,15 +29,14 @@ def sum_episodes(x: Tensor, start: Tensor, valid: Tensor, gamma: float, before: 
     nothing behind. A row with `valid == False` is no step and adds nothing (A03). Answers with the sums [T, N] float64,
     each including its own step, and with what the next rollout goes on from.
     """
-    values = torch.where(valid.bool(), x.to(torch.float64), 0.0)
-    total, length = before
-    totals = []
-    for value, is_first, is_step in zip(values.unbind(0), start.bool().unbind(0), valid.bool().unbind(0), strict=True):
-        length = torch.where(is_first, 0.0, length)
-        total = torch.where(is_first, 0.0, total) + value * gamma**length
-        totals.append(total)
-        length = length + is_step
-    return torch.stack(totals), OpenSums(total, length)
+    firsts, steps = start.bool(), valid.bool().to(torch.float64)
+    begin = _latest(firsts)
+    earlier = steps.cumsum(0) - steps
+    length = earlier - _at(earlier, begin, -before.length)
+    values = torch.where(valid.bool(), x.to(torch.float64), 0.0) * gamma**length
+    running = values.cumsum(0)
+    totals = running - _at(running - values, begin, -before.total)
+    return totals, OpenSums(totals[-1], length[-1] + steps[-1])
 
 
 def spread_back(values: Tensor, start: Tensor, done: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,13 +45,26 @@ def spread_back(values: Tensor, start: Tensor, done: Tensor, valid: Tensor) -> t
     All [T, N]. Answers with these values, and with a mask of the steps whose episode ends within the rollout; the
     others, and rows that are no steps, have value 0 and mask False.
     """
-    steps, ends, firsts = (flags.bool().flip(0).unbind(0) for flags in (valid, done, start))
-    running, known = torch.zeros_like(values[0]), torch.zeros_like(steps[0])
-    spread, reached = [], []
-    for value, is_step, is_last, is_first in zip(values.flip(0).unbind(0), steps, ends, firsts, strict=True):
-        running, known = torch.where(is_last, value, running), known | is_last
-        counts = is_step & known
-        spread.append(torch.where(counts, running, 0.0))
-        reached.append(counts)
-        known = known & ~is_first
-    return torch.stack(spread).flip(0), torch.stack(reached).flip(0)
+    n_steps = values.shape[0]
+    ends = _next(done.bool())
+    # The start of another episode before the next end: this one was lost half way.
+    next_start = _next(torch.cat([start[1:], torch.zeros_like(start[:1])]).bool())
+    reached = valid.bool() & (ends < n_steps) & (ends <= next_start)
+    return torch.where(reached, values.gather(0, ends.clamp(max=n_steps - 1)), 0.0), reached
+
+
+def _latest(flags: Tensor) -> Tensor:
+    """Index of the latest True up to each row of [T, N]; −1 if there is none."""
+    rows = torch.arange(flags.shape[0], device=flags.device).unsqueeze(1)
+    return torch.where(flags, rows, -1).cummax(0).values
+
+
+def _next(flags: Tensor) -> Tensor:
+    """Index of the next True from each row of [T, N] on; T if there is none."""
+    rows = torch.arange(flags.shape[0], device=flags.device).unsqueeze(1)
+    return torch.where(flags, rows, flags.shape[0]).flip(0).cummin(0).values.flip(0)
+
+
+def _at(x: Tensor, rows: Tensor, otherwise: Tensor) -> Tensor:
+    """Entry ``rows[t, n]`` of column n, or ``otherwise[n]`` where that is −1."""
+    return torch.where(rows >= 0, x.gather(0, rows.clamp(min=0)), otherwise)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.config import Config
+from surefoot.config.critic_rules import decided_targets
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_cost_critic, build_critic
 from surefoot.critics.with_cost import WithCost
@@ -124,7 +125,7 @@ def _build(layout: Layout, family: Family, config: Config, generator: torch.Gene
     value_encoder = encoder if config.policy.shared else _value_encoder(layout, config, init)
     value_memory = memory if config.memory.shared else build_memory(config.memory, value_encoder.n_outputs, init)
     n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs
-    critic = build_critic(config.critic, n_features, init)
+    critic = build_critic(decided_targets(config), n_features, init)
     if config.risk.kind == "cost_constraint":
         critic = WithCost(critic, build_cost_critic(config.critic, n_features, init))
     return Policy(encoder, memory, head, value_encoder, value_memory, critic)
