@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-memory faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-memory faults docs clean
 
 setup: $(STAMP)
 
@@ -43,6 +43,12 @@ bench-learning: $(VENV)/.peers  ## learning beside Stable-Baselines3, into bench
 
 bench-memory: $(VENV)/.peers  ## memory and factored actions, into benchmarks/results/memory.md
 	$(BIN)/python benchmarks/memory.py
+
+bench-critics: $(VENV)/.peers  ## distributional critics beside the scalar one, into benchmarks/results/critics.md
+	$(BIN)/python benchmarks/learning_critics.py
+
+bench-risk: setup  ## limits on worlds with known answers, into benchmarks/results/risk.md
+	$(BIN)/surefoot bench risk
 
 faults: setup  ## the long fault suites, into docs/reliability.md
 	cd tests && ../$(BIN)/python -m faults.report

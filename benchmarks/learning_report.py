@@ -77,10 +77,10 @@ def difference(ours: Floats, theirs: Floats) -> tuple[float, float, float]:
     return float(mean(ours) - mean(theirs)), low, high
 
 
-def verdict(ours: Floats, theirs: Floats) -> str:
+def verdict(ours: Floats, theirs: Floats, name: str = "SB3") -> str:
     """Below only if the whole interval of the difference is."""
     value, low, high = difference(ours, theirs)
-    word = "**below SB3**" if high < 0 else "above SB3" if low > 0 else "not below SB3"
+    word = f"**below {name}**" if high < 0 else f"above {name}" if low > 0 else f"not below {name}"
     return f"{word} ({spread(value, low, high, signed=True)})"
 
 

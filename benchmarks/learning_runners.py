@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 import torch
-from learning_tasks import Task, system_settings
+from learning_tasks import CRITICS, Task, system_settings
 
 EVAL_SEED = 1_000_000
 """Evaluation episode k starts from seed EVAL_SEED + k, in every system and for every training seed."""
@@ -139,7 +140,7 @@ def train_sb3(task: Task, seed: int, *, ortho_init: bool = True, **only_sb3: Any
     )
 
 
-def train_surefoot(task: Task, seed: int) -> Trained:
+def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
     from surefoot import PPO
     from surefoot.algo.learner import IterationRecord
 
@@ -174,6 +175,7 @@ def train_surefoot(task: Task, seed: int) -> Trained:
         normalize_rewards=task.normalize,
         policy={"hidden_sizes": task.hidden_sizes, "activation": "tanh", "log_std_init": task.log_std_init},
         adam_eps=task.adam_eps,
+        **more,
     )
     wall, cpu = time.perf_counter(), time.process_time()
     agent.learn(task.total_steps, callback=follow)
@@ -237,4 +239,5 @@ RUNNERS: dict[str, Callable[[Task, int], Trained]] = {
     "sb3": train_sb3,
     "sb3-zoo": train_sb3_zoo,
     "surefoot": train_surefoot,
+    **{system: partial(train_surefoot, critic=critic) for system, critic in CRITICS.items()},
 }

@@ -176,9 +176,18 @@ TASKS: dict[str, Task] = {
 }
 
 
+CRITICS: dict[str, dict[str, Any]] = {
+    "surefoot-quantile": {"kind": "quantile"},
+    "surefoot-categorical": {"kind": "categorical"},
+    "surefoot-quantile-twin": {"kind": "quantile", "twin": "heads"},
+}
+"""Surefoot with another critic than the scalar one; `critics.py` compares them."""
+
+
 def system_settings(system: str, task: Task) -> dict[str, Any]:
     """The task's settings as this system runs them."""
-    return {**task.settings(), **(task.zoo if system == "sb3-zoo" else {})}
+    own = {"critic": CRITICS[system]} if system in CRITICS else {}
+    return {**task.settings(), **(task.zoo if system == "sb3-zoo" else {}), **own}
 
 
 def check_settings(record: Mapping[str, Any], path: Path) -> None:
