@@ -31,11 +31,11 @@ SYSTEMS = {
 
 INTRODUCTION = """# Distributional critics on classic control
 
-Made by `make bench-critics`, that is `python benchmarks/learning_critics.py`; with `--report` it only rewrites this page
-from the kept runs. Settings, seeds, evaluation and intervals are those of the [learning benchmark](learning.md), whose
-Surefoot runs are the scalar critic's; only the section `critic` differs. A critic is *below scalar* only if the whole
-95 % interval of the difference of means is below zero. Seconds are CPU time of training per run, wall time in
-parentheses; other programs shared the cores.
+Made by `make bench-critics`, that is `python benchmarks/learning_critics.py`; with `--report` it only rewrites the page
+from the kept runs. Settings, seeds, evaluation and intervals are those of the [learning benchmark](learning.md); only
+the section `critic` differs, and the scalar critic's runs are Surefoot's of that benchmark. A critic is *below scalar*
+only if the whole 95 % interval of the difference of means is below zero. Seconds are CPU time of training per run, wall
+time in parentheses; other programs shared the cores.
 """
 
 
