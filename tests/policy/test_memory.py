@@ -1,0 +1,93 @@
+"""The memory between encoder and heads: whole sequences at once are the same as step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from surefoot.config import MemoryConfig
+from surefoot.nets.init import Initialiser
+from surefoot.policy.memory import Memory, Recall, Recurrent, build_memory
+
+F, H = 3, 5
+every_kind = pytest.mark.parametrize("kind", ["lstm", "gru"])
+
+
+def memory_of(kind: Any, layers: int = 1) -> Recurrent:
+    config = MemoryConfig(kind=kind, hidden_size=H, layers=layers)
+    made = build_memory(config, F, Initialiser(torch.Generator().manual_seed(0), True))
+    assert isinstance(made, Recurrent)
+    return made
+
+
+def one_by_one(memory: Memory, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    outputs, state = [], start
+    for step in features.unbind(1):
+        output, state = memory.step(step, state)
+        outputs.append(output)
+    return torch.stack(outputs, 1), state
+
+
+def test_no_memory_is_none() -> None:
+    assert build_memory(MemoryConfig(), F, Initialiser(torch.Generator(), True)) is None
+
+
+@every_kind
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_sequence_at_once_is_the_same_step_by_step(kind: str, layers: int) -> None:
+    memory = memory_of(kind, layers)
+    assert memory.state_size == layers * H * (2 if kind == "lstm" else 1)
+    features, start = torch.randn(4, 7, F), torch.randn(4, memory.state_size)
+    for whole, slow in zip(memory.sequences(features, start), one_by_one(memory, features, start), strict=True):
+        torch.testing.assert_close(whole, slow, rtol=0, atol=1e-6)
+
+
+@every_kind
+def test_rows_of_padded_sequences_are_those_of_each_alone(kind: str) -> None:
+    """Three sequences of 3, 1 and 2 rows, one after the other; what fills them up is not read back."""
+    memory = memory_of(kind)
+    features, start = torch.randn(6, F), torch.randn(3, memory.state_size)
+    recall = Recall(
+        place=torch.tensor([[0, 1, 2], [3, 0, 0], [4, 5, 0]]), row=torch.tensor([0, 1, 2, 3, 6, 7]), start=start
+    )
+    together = memory.rows(features, recall, start)
+    first = 0
+    for s, length in enumerate((3, 1, 2)):
+        alone, _ = one_by_one(memory, features[None, first : first + length], start[s : s + 1])
+        torch.testing.assert_close(together[first : first + length], alone[0], rtol=0, atol=1e-6)
+        first += length
+
+
+@every_kind
+def test_what_was_seen_first_reaches_the_last_output(kind: str) -> None:
+    memory = memory_of(kind)
+    features = torch.randn(2, 6, F, requires_grad=True)
+    outputs, _ = memory.sequences(features, torch.zeros(2, memory.state_size))
+    (gradient,) = torch.autograd.grad(outputs[0, -1].square().sum() + outputs[0, -1, 0], features)
+    assert gradient[0, 0].abs().max() > 0
+    assert (gradient[1] == 0).all()
+
+
+@every_kind
+@pytest.mark.parametrize("layers", [1, 2])
+def test_initial_weights(kind: str, layers: int) -> None:
+    """M05: each gate orthogonal, biases 0 but the forget gate's sum 1, LayerNorm at the end."""
+    memory = memory_of(kind, layers)
+    for name, parameter in memory.cell.named_parameters():
+        if name.startswith("weight"):
+            for gate in parameter.detach().split(H):
+                small = gate @ gate.T if gate.shape[0] <= gate.shape[1] else gate.T @ gate
+                scale = small[0, 0]
+                torch.testing.assert_close(small, scale * torch.eye(len(small)), rtol=0, atol=1e-5)
+        elif kind == "gru":
+            assert (parameter == 0).all()
+    if kind == "lstm":
+        for layer in range(layers):
+            bias = getattr(memory.cell, f"bias_ih_l{layer}") + getattr(memory.cell, f"bias_hh_l{layer}")
+            assert bias.tolist() == [0.0] * H + [1.0] * H + [0.0] * 2 * H
+    assert isinstance(memory.norm, nn.LayerNorm)
+    outputs, _ = memory.sequences(torch.randn(2, 4, F), torch.randn(2, memory.state_size))
+    torch.testing.assert_close(outputs.mean(-1), torch.zeros(2, 4), rtol=0, atol=1e-6)
