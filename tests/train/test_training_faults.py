@@ -14,7 +14,6 @@ def test_every_number_that_is_not_finite_is_named_and_followed_by_no_step() -> N
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # torch's compiler, of torch
 @pytest.mark.parametrize("name", training_faults.CONFIGURATIONS)
 def test_a_run_cut_in_two_equals_an_uninterrupted_one(name: str) -> None:
     assert training_faults.resume(2, [name])["problems"] == []

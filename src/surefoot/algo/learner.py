@@ -14,13 +14,14 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.algo.coefficients import CoefficientPlan, value_at
+from surefoot.algo.compiled import CompiledStep
 from surefoot.algo.compiling import decide
 from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
-from surefoot.algo.shaping import Shaping
 from surefoot.algo.same_masks import require_same_masks
-from surefoot.algo.step import CompiledStep, EagerStep
+from surefoot.algo.shaping import Shaping
+from surefoot.algo.step import EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
 from surefoot.config.schema import changed

@@ -1,4 +1,4 @@
-"""One gradient step: gradient, judgement, clipping, optimiser. Eager, or compiled as a whole.
+"""One gradient step: gradient, judgement, clipping, optimiser. Operation by operation; compiled it is in `compiled`.
 
 The judgement stands between gradient and optimiser (P04, O09) and is made of tensor operations, so that one form serves
 the compiled step, and an accelerator need not wait for the host.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad_and_value
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
@@ -146,69 +144,6 @@ class EagerStep(Step):
             (loss / total).backward()  # type: ignore[no-untyped-call]
             found.append(measured)
         return combine(found)
-
-
-class CompiledStep(Step):
-    """The whole step as one compiled function of the flat parameter vector."""
-
-    def __init__(
-        self,
-        policy: Policy,
-        family: Family,
-        flat: FlatParameters,
-        adam: Adam,
-        config: PPOConfig,
-        backend: str | Callable[..., Any] = "inductor",
-    ) -> None:
-        super().__init__(policy, family, flat, adam, config)
-        self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
-        self._names = flat.names_in(policy)
-        # Every call has the same shapes and the same modules, so the check of that before each call is left out: it
-        # would take as long as the step.
-        unchecked: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
-        options = unchecked if backend == "inductor" else None
-        self._compiled = torch.compile(self._whole, fullgraph=True, dynamic=False, backend=backend, options=options)
-        n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
-        self._coefficients = torch.zeros(len(Coefficients._fields) - 1 + n_own, device=flat.values.device)
-
-    def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
-        *common, of_heads = coefficients
-        numbers = [0.0 if c is None else c for c in (*common, *(of_heads or ()))]
-        self._coefficients.copy_(torch.tensor(numbers))
-        result: StepResult = self._compiled(batch, self._coefficients)
-        return result
-
-    def _whole(self, batch: Batch, numbers: Tensor) -> StepResult:
-        n_common = len(Coefficients._fields) - 1
-        rate, clip_range, clip_range_vf, ent_coef, vf_coef = numbers[:n_common].unbind()
-        vf_range = None if self.config.clip_range_vf is None else clip_range_vf
-        of_heads = numbers[n_common:] if numbers.shape[0] > n_common else None
-        coefficients = Coefficients(rate, clip_range, vf_range, ent_coef, vf_coef, of_heads)
-        total = batch.weight.sum()
-        gradient = torch.zeros_like(self.flat.values)
-        found = []
-        for piece in self.pieces(batch):
-            part, (_, (statistics, *heads)) = grad_and_value(self._loss, has_aux=True)(
-                self.flat.values, piece, coefficients, total
-            )
-            gradient = gradient + part
-            found.append(Measured(statistics, HeadStep(*heads) if heads else None))
-        return self.finish(gradient, combine(found), rate)
-
-    def _loss(
-        self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Loss, and the tensors of `Measured`: the compiler takes nothing else beside a loss."""
-        pieces = torch.split(values, self._sizes)
-        weights = {
-            name: piece.view(slot.shape) for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
-        }
-        # Parts that are shared are one module under two names, so one name is enough and nothing needs to be tied.
-        parameters, prediction = functional_call(self.policy, weights, (batch.observation,), tie_weights=False)
-        loss, measured = objective(
-            parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
-        )
-        return loss / total, (measured.statistics, *(measured.heads or ()))
 
 
 def combine(pieces: list[Measured]) -> Measured:

@@ -1,0 +1,151 @@
+"""The gradient step as one compiled function.
+
+The step is recorded once as a graph of tensor operations and given to torch's compiler directly. Recording executes it,
+and what it reads must be among the inputs of the graph: parameters, moments and buffers change between two calls.
+`torch.compile` would find these by itself, but takes as long to do so at every call as a small step needs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad_and_value
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from surefoot.algo.batch import Batch
+from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.heads import HeadStep
+from surefoot.algo.objective import Measured, objective
+from surefoot.algo.step import Step, StepResult, combine
+from surefoot.config import PPOConfig
+from surefoot.dists.interface import Family
+from surefoot.optim.adam import Adam
+from surefoot.optim.flat import FlatParameters
+from surefoot.policy.policy import Policy
+
+Run = Callable[..., Sequence[Tensor]]
+N_COMMON = len(Coefficients._fields) - 1
+"""Coefficients that are not by head."""
+
+
+def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
+    """Compile a recorded graph for inputs like these."""
+    import torch._inductor
+
+    for node in graph.graph.nodes:
+        node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way
+    options: dict[str, Any] = {"cpp_wrapper": inputs[0].device.type == "cpu"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, while it imports its compiler
+        run: Run = torch._inductor.compile(graph, list(inputs), options=options)
+    return run
+
+
+class CompiledStep(Step):
+    """The whole step as one function of the flat parameter vector; compiled at the first call, for its shapes."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        family: Family,
+        flat: FlatParameters,
+        adam: Adam,
+        config: PPOConfig,
+        compiler: Callable[[GraphModule, list[Tensor]], Run] = to_machine_code,
+    ) -> None:
+        super().__init__(policy, family, flat, adam, config)
+        self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
+        self._names = flat.names_in(policy)
+        self._compiler = compiler
+        self._run: Run | None = None
+        self._shapes: list[torch.Size] = []
+        n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
+        self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
+        self._given: Coefficients | None = None
+        self._state = self._all_state()
+
+    def begin(self) -> None:
+        super().begin()
+        self._state = self._all_state()  # a buffer may have been replaced by another tensor
+        self._given = None
+
+    def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
+        if coefficients is not self._given:
+            *common, of_heads = coefficients
+            numbers = [0.0 if c is None else c for c in (*common, *(of_heads or ()))]
+            self._numbers.copy_(torch.tensor(numbers))
+            self._given = coefficients
+        rows = tensors_of(batch)
+        if self._run is None:
+            self._run = self._record(batch, rows)
+            self._shapes = [x.shape for x in rows]
+        elif rows[0].shape != self._shapes[0] or len(rows) != len(self._shapes):
+            raise ValueError(f"the step was compiled for {self._shapes}, not for {[x.shape for x in rows]}")
+        statistics, squared_norms, outcome, *heads = self._run(*self._state, *rows)
+        return StepResult(statistics, squared_norms, outcome, HeadStep(*heads) if heads else None)
+
+    def _all_state(self) -> list[Tensor]:
+        """Everything beside the batch that changes from one call to another."""
+        return [self.flat.values, *self.adam.state, self._stopped, self._numbers, *self.policy.buffers()]
+
+    def _record(self, batch: Batch, rows: list[Tensor]) -> Run:
+        inputs = [*self._state, *rows]
+        before = [x.clone() for x in self._state]
+
+        def whole(*given: Tensor) -> list[Tensor]:
+            # The state is recognised where the step uses it: recording follows the tensors themselves.
+            found = self._whole(with_tensors(batch, list(given[len(self._state) :])))
+            return [found.statistics, found.squared_norms, torch.as_tensor(found.outcome), *(found.heads or ())]
+
+        graph = make_fx(whole, tracing_mode="real")(*inputs)
+        for x, saved in zip(self._state, before, strict=True):
+            x.copy_(saved)
+        return self._compiler(graph, inputs)
+
+    def _whole(self, batch: Batch) -> StepResult:
+        rate, clip_range, clip_range_vf, ent_coef, vf_coef = self._numbers[:N_COMMON].unbind()
+        vf_range = None if self.config.clip_range_vf is None else clip_range_vf
+        of_heads = self._numbers[N_COMMON:] if self._numbers.shape[0] > N_COMMON else None
+        coefficients = Coefficients(rate, clip_range, vf_range, ent_coef, vf_coef, of_heads)
+        total = batch.weight.sum()
+        gradient = torch.zeros_like(self.flat.values)
+        found = []
+        for piece in self.pieces(batch):
+            part, (_, (statistics, *heads)) = grad_and_value(self._loss, has_aux=True)(
+                self.flat.values, piece, coefficients, total
+            )
+            gradient = gradient + part
+            found.append(Measured(statistics, HeadStep(*heads) if heads else None))
+        return self.finish(gradient, combine(found), rate)
+
+    def _loss(
+        self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Loss, and the tensors of `Measured`, which are all that may stand beside a loss."""
+        pieces = torch.split(values, self._sizes)
+        weights = {
+            name: piece.view(slot.shape) for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
+        }
+        # Parts that are shared are one module under two names, so one name is enough and nothing needs to be tied.
+        parameters, prediction = functional_call(self.policy, weights, (batch.observation,), tie_weights=False)
+        loss, measured = objective(
+            parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
+        )
+        return loss / total, (measured.statistics, *(measured.heads or ()))
+
+
+def tensors_of(batch: Batch) -> list[Tensor]:
+    """The tensors of a batch in a fixed order."""
+    return [*batch.observation.values(), *[x for x in batch[1:-1] if x is not None]]
+
+
+def with_tensors(batch: Batch, tensors: list[Tensor]) -> Batch:
+    """A batch like ``batch`` of other tensors; the inverse of `tensors_of`."""
+    left = iter(tensors)
+    observation = {name: next(left) for name in batch.observation}
+    return Batch(observation, *(None if x is None else next(left) for x in batch[1:-1]))  # type: ignore[arg-type]
