@@ -70,6 +70,5 @@ class QuantileCritic(Critic):
         self.scale.rescale(factor, offset)
 
     def _regression(self, quantiles: Tensor, targets: Tensor) -> Tensor:
-        """ρ with κ = kappa·spread; dividing by the spread before and multiplying after is the same."""
-        spread = self.scale.std
-        return spread * huber_loss(quantiles / spread, targets / spread, self._kappa)
+        """ρ with κ = kappa·spread."""
+        return huber_loss(quantiles, targets, self._kappa * self.scale.std if self._kappa else 0.0)
