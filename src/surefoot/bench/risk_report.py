@@ -25,6 +25,14 @@ violation). Both must be at most {tolerance:.0%} for every seed. *Flip*: the pol
 than under the loose limit, for every seed.
 """
 
+BESIDE = """## Beside OmniSafe
+
+Its PPO-Lagrangian was to keep the same limit on the costly arm. OmniSafe 0.5.0 does not run on Python 3.11: it needs
+safety-gymnasium, whose newest version 1.0.0 pins gymnasium 0.28.1 and pygame 2.1.0 (no wheel for Python 3.11; the build
+from source stops without SDL). Installed without those pins, with torch 2.13.0, `import omnisafe` fails inside
+safety-gymnasium: `ValueError: mutable default <class 'numpy.ndarray'> for field color is not allowed`.
+"""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -89,7 +97,7 @@ def write_report(results: Path, seeds: list[int]) -> tuple[Path, bool]:
     path = results / "risk.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     head = INTRODUCTION.format(episodes=episodes, tolerance=TOLERANCE)
-    path.write_text("\n".join([head, *lines, *machine(results)]) + "\n")
+    path.write_text("\n".join([head, *lines, BESIDE, *machine(results)]) + "\n")
     return path, good
 
 
