@@ -52,20 +52,23 @@ class Played:
 
 def run(job: Job, episodes: int) -> dict[str, Any]:
     """Train and evaluate; the record as JSON values."""
+    return {"world": job.world} | train(WORLDS[job.world](), job.limit, job.seed, episodes)
+
+
+def train(world: World, limit: float | None, seed: int, episodes: int) -> dict[str, Any]:
+    """One agent, and what it does in so many episodes."""
     torch.set_num_threads(1)
     register_envs()
-    world = WORLDS[job.world]()
     began = time.perf_counter()
-    agent = PPO(world.env, seed=job.seed, **world.all_settings(job.limit))
+    agent = PPO(world.env, seed=seed, **world.all_settings(limit))
     agent.learn(world.timesteps())
     seconds = time.perf_counter() - began
-    played = play(agent, world.env, episodes, EVALUATION_SEED + job.seed)
+    played = play(agent, world.env, episodes, EVALUATION_SEED + seed)
     agent.close()
     return {
-        "world": job.world,
-        "limit": job.limit,
-        "seed": job.seed,
-        "settings": settings_of(world, job.limit),
+        "limit": limit,
+        "seed": seed,
+        "settings": settings_of(world, limit),
         "episodes": len(played.returns),
         "mean": float(played.returns.mean()),
         "limited": limited(world, played),
