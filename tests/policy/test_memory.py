@@ -16,8 +16,8 @@ F, H = 3, 5
 every_kind = pytest.mark.parametrize("kind", ["lstm", "gru"])
 
 
-def memory_of(kind: Any, layers: int = 1) -> Recurrent:
-    config = MemoryConfig(kind=kind, hidden_size=H, layers=layers)
+def memory_of(kind: Any, layers: int = 1, span: int | None = None, width: int = H) -> Recurrent:
+    config = MemoryConfig(kind=kind, hidden_size=width, layers=layers, span=span)
     made = build_memory(config, F, Initialiser(torch.Generator().manual_seed(0), True))
     assert isinstance(made, Recurrent)
     return made
@@ -91,3 +91,35 @@ def test_initial_weights(kind: str, layers: int) -> None:
     assert isinstance(memory.norm, nn.LayerNorm)
     outputs, _ = memory.sequences(torch.randn(2, 4, F), torch.randn(2, memory.state_size))
     torch.testing.assert_close(outputs.mean(-1), torch.zeros(2, 4), rtol=0, atol=1e-6)
+
+
+@every_kind
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_span_spreads_the_times_for_which_units_remember(kind: str, layers: int) -> None:
+    """A gate with bias ln u keeps u/(1 + u) of the state in each step: a time of 1 + u, at most span."""
+    width, span = 200, 50
+    memory = memory_of(kind, layers, span, width)
+    for layer in range(layers):
+        bias = (getattr(memory.cell, f"bias_ih_l{layer}") + getattr(memory.cell, f"bias_hh_l{layer}")).detach()
+        keep = bias[width : 2 * width]
+        times = 1.0 / (1.0 - torch.sigmoid(keep))
+        assert times.min() >= 2.0 - 1e-4
+        assert times.max() <= span + 1e-2
+        assert times.max() > 0.95 * span
+        assert times.mean() == pytest.approx((2 + span) / 2, rel=0.15)
+        if kind == "lstm":
+            assert torch.equal(bias[:width], -keep)
+        assert (bias[2 * width :] == 0).all()
+
+
+def test_a_span_lets_a_gru_tell_what_came_first_after_fifty_other_inputs() -> None:
+    """With keep gates of one half, nothing is left of it; an LSTM's weights alone keep enough."""
+    first, rest = torch.randn(2, 1, F), torch.randn(1, 50, F).expand(2, -1, -1)
+    difference = []
+    for span in (None, 50):
+        memory = memory_of("gru", span=span, width=64)
+        with torch.no_grad():
+            outputs, _ = memory.sequences(torch.cat([first, rest], 1), torch.zeros(2, memory.state_size))
+        difference.append(float((outputs[0, -1] - outputs[1, -1]).norm()))
+    assert difference[0] < 1e-3
+    assert difference[1] > 1e-2

@@ -297,6 +297,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "memory.layers": Trains([2], {"memory.kind": "lstm"}),
     "memory.shared": Trains([True], {"memory.kind": "lstm", "policy.shared": True}),
     "memory.max_length": Trains([4], {"memory.kind": "lstm"}),
+    "memory.span": Trains([20], {"memory.kind": "lstm"}),
     "memory.burn_in": Trains([2], {"memory.kind": "lstm", "memory.max_length": 4}),
     "risk.kind": risk_kind,
     "risk.alpha": Trains([0.5], {"risk.kind": "cvar_objective"}),

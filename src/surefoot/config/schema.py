@@ -203,6 +203,9 @@ class MemoryConfig(Section):
     """Longest sequence that is differentiated through; None is the whole episode within the rollout."""
     burn_in: Annotated[int, Ge(0)] = 0
     """Steps before each cut sequence that are replayed to refresh its state, without loss; needs max_length."""
+    span: Annotated[int, Ge(3)] | None = None
+    """Longest time in steps that the memory keeps things for before any training: gates start with a spread of times
+    from 2 to span (chrono initialisation). None starts with short ones: forget-gate bias 1, GRU 0."""
 
 
 class RiskConfig(Section):

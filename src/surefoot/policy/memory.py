@@ -50,7 +50,11 @@ class Memory(nn.Module, ABC):
 
 
 class Recurrent(Memory):
-    """LSTM or GRU, then LayerNorm (M05): orthogonal weights, zero biases, forget-gate bias 1."""
+    """LSTM or GRU, then LayerNorm (M05): orthogonal weights, zero biases, forget-gate bias 1.
+
+    With ``span``, the gates that keep the state have biases ln u, u uniform in [1, span − 1], and those that let input
+    in −ln u: units that forget half-way after about u steps (Tallec and Ollivier 2018, https://arxiv.org/abs/1804.11188).
+    """
 
     def __init__(self, n_inputs: int, config: MemoryConfig, init: Initialiser) -> None:
         super().__init__()
@@ -61,7 +65,7 @@ class Recurrent(Memory):
         self.norm = nn.LayerNorm(config.hidden_size)
         self.state_size = config.layers * config.hidden_size * (2 if self._is_lstm else 1)
         self.n_outputs = config.hidden_size
-        self._initialise(init)
+        self._initialise(init, config.span)
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()
@@ -73,7 +77,7 @@ class Recurrent(Memory):
         normed: Tensor = self.norm(outputs)
         return normed, after.transpose(0, 1).reshape(start.shape)
 
-    def _initialise(self, init: Initialiser) -> None:
+    def _initialise(self, init: Initialiser, span: int | None) -> None:
         width = self._width
         for name, parameter in self.cell.named_parameters():
             if name.startswith("weight"):
@@ -81,8 +85,19 @@ class Recurrent(Memory):
                     init.matrix(gate)
             else:
                 nn.init.zeros_(parameter)
-                if self._is_lstm and name.startswith("bias_ih"):  # gates are stored as input, forget, cell, output
-                    parameter.data[width : 2 * width] = 1.0
+                if name.startswith("bias_ih"):
+                    self._set_times(parameter.data, init, span)
+
+    def _set_times(self, bias: Tensor, init: Initialiser, span: int | None) -> None:
+        """Gates are stored as input, forget, cell, output (LSTM); reset, keep, new (GRU)."""
+        admit, keep = bias[: self._width], bias[self._width : 2 * self._width]
+        if span is None:
+            keep.fill_(1.0 if self._is_lstm else 0.0)
+            return
+        init.uniform(keep, 1.0)
+        keep.copy_((1.0 + (keep + 1.0) * (span - 2) / 2).log())
+        if self._is_lstm:
+            admit.copy_(-keep)
 
 
 def build_memory(config: MemoryConfig, n_inputs: int, init: Initialiser) -> Memory | None:
