@@ -101,7 +101,10 @@ def _policy_terms(
     its mean over actions; its gradient leaves out that an operation with more choices below it has more entropy.
     """
     if batch.head_log_prob is None:
-        entropy = distribution.entropy()
+        # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
+        unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
+            entropy = distribution.entropy()
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
     heads = distribution.heads(batch.action, batch.head_relevant)
     log_ratio = heads.log_prob - batch.head_log_prob
@@ -163,17 +166,17 @@ def _statistics(
     by_head = None if terms.heads is None else head_divergence(terms.heads.log_ratio.detach(), config.kl_estimator)
     columns = torch.stack(
         [
-            terms.loss.detach(),
-            terms.policy.detach(),
-            terms.value.detach(),
-            terms.value_unclipped.detach(),
-            terms.value_clipped.detach(),
+            terms.loss,
+            terms.policy,
+            terms.value,
+            terms.value_unclipped,
+            terms.value_clipped,
             terms.value_clip_active.to(d.dtype),
-            terms.entropy.detach(),
-            terms.penalty.detach(),
-            divergence(distribution, d, batch, family, config, by_head).detach(),
+            terms.entropy,
+            terms.penalty,
+            divergence(distribution, d, batch, family, config, by_head),
             clip_fraction_indicator(terms.ratio, coefficients.clip_range),
-            terms.ratio.detach(),
+            terms.ratio,
             d,
             d * d,
             (size > LOG_RATIO_BOUND).to(d.dtype),
@@ -183,7 +186,7 @@ def _statistics(
         ]
     )
     counts = batch.weight > 0
-    entropy = terms.entropy.detach()
+    entropy = terms.entropy
     return torch.cat(
         [
             torch.mv(torch.where(counts, columns, 0.0), batch.weight),

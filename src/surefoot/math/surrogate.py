@@ -94,13 +94,18 @@ def clipped_surrogate(
     Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (eq. 7); Ye et al. 2020,
     https://arxiv.org/abs/1912.09729 (eq. 5, dual clip).
     """
-    clipped_ratio = clamp_between(ratio, 1.0 - clip_range, 1.0 + clip_range)
-    objective = torch.minimum(ratio * advantages, clipped_ratio * advantages)
-    if dual_clip is not None:
-        if dual_clip <= 1.0:
-            raise ValueError(f"dual_clip must be greater than 1, got {dual_clip}")
-        objective = torch.where(advantages < 0, torch.maximum(objective, dual_clip * advantages), objective)
-    return -objective
+    if dual_clip is not None and dual_clip <= 1.0:
+        raise ValueError(f"dual_clip must be greater than 1, got {dual_clip}")
+    with torch.no_grad():
+        unclipped = ratio * advantages
+        clipped = clamp_between(ratio, 1.0 - clip_range, 1.0 + clip_range) * advantages
+        objective, follows = torch.minimum(unclipped, clipped), unclipped <= clipped
+        if dual_clip is not None:
+            floor = torch.where(advantages < 0, dual_clip * advantages, -torch.inf)
+            objective, follows = torch.maximum(objective, floor), follows & (floor < objective)
+        slope = torch.where(follows, advantages, 0.0)
+    # The value of the objective with its known slope: differentiating the clips one by one takes three times as long.
+    return slope * (ratio.detach() - ratio) - objective
 
 
 def clip_fraction_indicator(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
