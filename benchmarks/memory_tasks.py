@@ -20,12 +20,13 @@ class Agent:
     system: str = "surefoot"
 
 
-def remembering(kind: str) -> Agent:
-    return Agent(kind, {"memory": {"kind": kind, "hidden_size": 64}})
+def remembering(kind: str, **settings: Any) -> Agent:
+    return Agent(kind, {"memory": {"kind": kind, "hidden_size": 64, **settings}})
 
 
-LSTM, GRU = remembering("lstm"), remembering("gru")
+LSTM = remembering("lstm")
 NO_MEMORY = Agent("none")
+RECALLING = (remembering("lstm", span=60), remembering("gru", span=60), NO_MEMORY)
 SB3_CONTRIB = Agent("sb3-contrib", LSTM.ppo, system="sb3-contrib")
 FACTORED, FLAT = Agent("factored"), Agent("flat", world={"flat": True})
 
@@ -69,11 +70,11 @@ class Task:
 
 
 RECALL_PPO = {
-    "n_envs": 16,
+    "n_envs": 32,
     "n_steps": 128,
-    "batch_size": 512,
-    "n_epochs": 4,
-    "gamma": 0.99,
+    "batch_size": 1024,
+    "n_epochs": 6,
+    "gamma": 0.9,
     "gae_lambda": 0.95,
     "learning_rate": 1e-3,
     "ent_coef": 0.01,
@@ -87,12 +88,12 @@ def recalling(name: str, world: str, total_steps: int, chance: float, **world_se
         section="recall",
         world=world,
         world_settings=world_settings,
-        agents=(LSTM, GRU, NO_MEMORY),
+        agents=RECALLING,
         total_steps=total_steps,
         ppo=RECALL_PPO,
         n_seeds=3,
         goal=0.985,
-        probe_every=10_000,
+        probe_every=8_192,
         n_eval_episodes=400,
         optimum=1.0,
         chance=chance,
@@ -134,7 +135,7 @@ def outside(name: str, total_steps: int, optimum: float | None) -> Task:
         section="popgym",
         world="popgym",
         world_settings={"name": name},
-        agents=(LSTM, GRU, NO_MEMORY),
+        agents=RECALLING,
         total_steps=total_steps,
         ppo=RECALL_PPO,
         n_seeds=3,
@@ -145,10 +146,10 @@ def outside(name: str, total_steps: int, optimum: float | None) -> Task:
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        recalling("Recall, 5 distractors", "recall", 200_000, 0.25, k=5),
-        recalling("Recall, 20 distractors", "recall", 400_000, 0.25, k=20),
-        recalling("Recall, 50 distractors", "recall", 800_000, 0.25, k=50),
-        recalling("T-maze, corridor of 10", "t-maze", 200_000, 0.5, length=10),
+        recalling("Recall, 5 distractors", "recall", 100_000, 0.25, k=5),
+        recalling("Recall, 20 distractors", "recall", 200_000, 0.25, k=20),
+        recalling("Recall, 50 distractors", "recall", 500_000, 0.25, k=50),
+        recalling("T-maze, corridor of 10", "t-maze", 150_000, 0.5, length=10),
         greenhouse("Greenhouse, 3 heads", 0, 200_000),
         greenhouse("Greenhouse, 8 heads", 5, 800_000),
         Task(
