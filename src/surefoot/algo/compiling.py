@@ -11,8 +11,8 @@ import torch
 
 from surefoot.errors import SurefootWarning
 
-PAYING_STEPS = 100_000
-"""Gradient steps from which ``compile = "auto"`` compiles. Compiling takes some 20 to 40 s and saves about a
+PAYING_STEPS = 20_000
+"""Gradient steps from which ``compile = "auto"`` compiles. Compiling takes some 10 to 15 s and saves about a
 millisecond a step; benchmarks/results/throughput.md has the figures."""
 
 
