@@ -124,8 +124,8 @@ def _cliff() -> World:
         limits=(-9.0, -7.0),
         # Hurrying along the edge has a better tail than strolling about, and inland a better one still: without some
         # exploration the agent stops at the first.
-        settings={"n_envs": 128, "n_steps": 48, "ent_coef": "linear(0.05, 0)"},
-        updates=200,
+        settings={"n_envs": 64, "n_steps": 48, "ent_coef": "linear(0.05, 0)"},
+        updates=160,
     )
 
 
