@@ -44,6 +44,8 @@ class Twin(Critic):
             self.first.loss(one, old_one, targets[:, 0], clip_range),
             self.second.loss(two, old_two, targets[:, 1], clip_range),
         )
+        if clip_range is None:
+            return ValueLoss.plain(0.5 * (losses[0].loss + losses[1].loss))
         return ValueLoss(*(0.5 * (a.to(one.dtype) + b.to(one.dtype)) for a, b in zip(*losses, strict=True)))
 
     def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
