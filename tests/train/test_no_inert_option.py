@@ -151,6 +151,16 @@ def micro_batch_size(dotted: str, tmp_path: Path) -> None:
     assert largest_forward({dotted: 10}) == 10
 
 
+def diagnostics(dotted: str, tmp_path: Path) -> None:
+    """Y06: they are passive. Without them the same is learned, and less is said."""
+    for settings in ({}, {"ppo.target_kl": 0.01}, {"ppo.adaptive_kl": 0.01}):
+        full, bare = (PPO("CartPole-v1", config=build(settings | {dotted: on})).learn(320) for on in (True, False))
+        assert torch.equal(full.learner.flat.values, bare.learner.flat.values)
+        assert "train/clip_fraction" in full.logger_values
+        assert "train/clip_fraction" not in bare.logger_values
+        assert bare.logger_values["train/grad_norm"] == full.logger_values["train/grad_norm"]
+
+
 def max_nonfinite_updates(dotted: str, tmp_path: Path) -> None:
     for limit in (1, 5):
         with pytest.raises(NonFiniteError, match=f"^{limit} optimiser steps in a row"):
@@ -266,6 +276,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "ppo.weight_decay": Trains([0.1]),
     "ppo.decay_scope": Trains(["all"], {"ppo.weight_decay": 0.1}),
     "ppo.micro_batch_size": micro_batch_size,
+    "ppo.diagnostics": diagnostics,
     "ppo.max_nonfinite_updates": max_nonfinite_updates,
     "ppo.normalize_observations": Trains([True]),
     "ppo.normalize_rewards": Trains([True]),

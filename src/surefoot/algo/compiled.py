@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadStep
-from surefoot.algo.objective import Measured, objective
+from surefoot.algo.objective import Measured, needs_divergence, objective
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
@@ -86,8 +86,8 @@ class CompiledStep(Step):
             self._shapes = [x.shape for x in rows]
         elif rows[0].shape != self._shapes[0] or len(rows) != len(self._shapes):
             raise ValueError(f"the step was compiled for {self._shapes}, not for {[x.shape for x in rows]}")
-        statistics, squared_norms, outcome, *heads = self._run(*self._state, *rows)
-        return StepResult(statistics, squared_norms, outcome, HeadStep(*heads) if heads else None)
+        squared_norms, outcome, *measured = self._run(*self._state, *rows)
+        return StepResult(self._measured(measured), squared_norms, outcome)
 
     def _all_state(self) -> list[Tensor]:
         """Everything beside the batch that changes from one call to another."""
@@ -100,7 +100,7 @@ class CompiledStep(Step):
         def whole(*given: Tensor) -> list[Tensor]:
             # The state is recognised where the step uses it: recording follows the tensors themselves.
             found = self._whole(with_tensors(batch, list(given[len(self._state) :])))
-            return [found.statistics, found.squared_norms, torch.as_tensor(found.outcome), *(found.heads or ())]
+            return [found.squared_norms, torch.as_tensor(found.outcome), *flattened(found.measured)]
 
         graph = make_fx(whole, tracing_mode="real")(*inputs)
         for x, saved in zip(self._state, before, strict=True):
@@ -116,12 +116,10 @@ class CompiledStep(Step):
         gradient = torch.zeros_like(self.flat.values)
         found = []
         for piece in self.pieces(batch):
-            part, (_, (statistics, *heads)) = grad_and_value(self._loss, has_aux=True)(
-                self.flat.values, piece, coefficients, total
-            )
+            part, (_, measured) = grad_and_value(self._loss, has_aux=True)(self.flat.values, piece, coefficients, total)
             gradient = gradient + part
-            found.append(Measured(statistics, HeadStep(*heads) if heads else None))
-        return self.finish(gradient, combine(found), rate)
+            found.append(self._measured(measured))
+        return self.finish(gradient, combine(found), total, rate)
 
     def _loss(
         self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor
@@ -136,7 +134,20 @@ class CompiledStep(Step):
         loss, measured = objective(
             parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
         )
-        return loss / total, (measured.statistics, *(measured.heads or ()))
+        return loss / total, tuple(flattened(measured))
+
+    def _measured(self, tensors: Sequence[Tensor]) -> Measured:
+        """The inverse of `flattened`."""
+        loss, largest, *rest = tensors
+        has_heads = bool(self.family.head_names)
+        kl = rest.pop(0) if needs_divergence(self.config, has_heads) else None
+        rows = rest.pop(0) if self.config.diagnostics else None
+        return Measured(loss, largest, kl, rows, HeadStep(*rest) if rest else None)
+
+
+def flattened(measured: Measured) -> list[Tensor]:
+    """What is there, in a fixed order."""
+    return [*[x for x in measured[:4] if x is not None], *(measured.heads or ())]
 
 
 def tensors_of(batch: Batch) -> list[Tensor]:

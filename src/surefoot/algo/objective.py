@@ -14,45 +14,35 @@ from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
 from surefoot.dists.interface import Distribution, Family
 from surefoot.math import kl
-from surefoot.math.surrogate import (
-    LOG_RATIO_BOUND,
-    LOG_RATIO_EXTREME,
-    bound_log_ratio,
-    clip_fraction_indicator,
-    clipped_surrogate,
-)
+from surefoot.math.surrogate import bound_log_ratio, clipped_surrogate
 
 LOGIT_BOUND = 10.0
 
-SUMS = (
+ROWS = (
     "loss",
     "policy_loss",
     "value_loss",
-    "value_unclipped",
-    "value_clipped",
+    "value_loss_unclipped",
+    "value_loss_clipped",
     "value_clip_active",
     "entropy",
     "logit_penalty",
-    "kl",
-    "clip_fraction",
-    "ratio",
     "log_ratio",
-    "log_ratio_squared",
-    "bounded",
-    "extreme",
-    "nan",
-    "inf",
 )
-"""Per-sample quantities, summed over the rows of a minibatch."""
-EXTREMES = ("log_ratio_max_abs", "entropy_min", "entropy_max")
-STATISTICS = (*SUMS, "weight", *EXTREMES)
+"""Quantities measured for every row; what follows from them is computed later, for many minibatches at once."""
 
 
 class Measured(NamedTuple):
     """What a minibatch measured."""
 
-    statistics: Tensor
-    """[S], in the order of `STATISTICS`."""
+    loss: Tensor
+    """Sum over the rows."""
+    largest: Tensor
+    """Largest |log-ratio|, not finite if one of them is not: seen here before any bound hides it (P01)."""
+    kl: Tensor | None
+    """Sum over the rows, where it decides about the step or cannot be computed from the log-ratios."""
+    rows: Tensor | None
+    """[len(ROWS), B]; None without diagnostics."""
     heads: HeadStep | None
     """Of each head, if the action has heads."""
 
@@ -129,10 +119,30 @@ def objective(
         excess = (parameters[:, : family.n_logits].abs() - LOGIT_BOUND).clamp(min=0.0)
         penalty = config.logit_penalty * excess.square().sum(-1)
         terms = terms._replace(loss=terms.loss + penalty, penalty=penalty)
+    loss = torch.dot(terms.loss, batch.weight)
     with torch.no_grad():
-        statistics = _statistics(terms, distribution, batch, coefficients, family, config)
+        return loss, _measure(loss, terms, distribution, batch, family, config)
+
+
+def needs_divergence(config: PPOConfig, has_heads: bool) -> bool:
+    """Whether each minibatch must say its KL: to stop, to adapt, or because log-ratios alone do not tell it."""
+    return config.target_kl is not None or config.adaptive_kl is not None or config.kl_estimator == "exact" or has_heads
+
+
+def _measure(
+    loss: Tensor, terms: Terms, distribution: Distribution, batch: Batch, family: Family, config: PPOConfig
+) -> Measured:
+    largest = torch.where(batch.weight > 0, terms.log_ratio, 0.0).abs().amax()
+    kl = None
+    if needs_divergence(config, terms.heads is not None):
+        by_head = None if terms.heads is None else head_divergence(terms.heads.log_ratio, config.kl_estimator)
+        kl = torch.dot(divergence(distribution, terms.log_ratio, batch, family, config, by_head), batch.weight)
+    if not config.diagnostics:
+        return Measured(loss.detach(), largest, kl, None, None)
+    value = (terms.value, terms.value_unclipped, terms.value_clipped, terms.value_clip_active.to(loss.dtype))
+    rows = torch.stack([terms.loss, terms.policy, *value, terms.entropy, terms.penalty, terms.log_ratio])
     heads = None if terms.heads is None else HeadStep(*(x.detach() for x in terms.heads))
-    return torch.dot(terms.loss, batch.weight), Measured(statistics, heads)
+    return Measured(loss.detach(), largest, kl, rows, heads)
 
 
 def divergence(
@@ -150,53 +160,3 @@ def divergence(
         return by_head.sum(-1)
     estimators = {"k1": kl.k1, "k2": kl.k2, "k3": kl.k3}
     return estimators[config.kl_estimator](log_ratio)
-
-
-def _statistics(
-    terms: Terms,
-    distribution: Distribution,
-    batch: Batch,
-    coefficients: Coefficients,
-    family: Family,
-    config: PPOConfig,
-) -> Tensor:
-    """In the order of `STATISTICS`; non-finite log-ratios are seen here before any bound hides them (P01)."""
-    d = terms.log_ratio.detach()
-    size = d.abs()
-    by_head = None if terms.heads is None else head_divergence(terms.heads.log_ratio.detach(), config.kl_estimator)
-    columns = torch.stack(
-        [
-            terms.loss,
-            terms.policy,
-            terms.value,
-            terms.value_unclipped,
-            terms.value_clipped,
-            terms.value_clip_active.to(d.dtype),
-            terms.entropy,
-            terms.penalty,
-            divergence(distribution, d, batch, family, config, by_head),
-            clip_fraction_indicator(terms.ratio, coefficients.clip_range),
-            terms.ratio,
-            d,
-            d * d,
-            (size > LOG_RATIO_BOUND).to(d.dtype),
-            (size > LOG_RATIO_EXTREME).to(d.dtype),
-            torch.isnan(d).to(d.dtype),
-            torch.isinf(d).to(d.dtype),
-        ]
-    )
-    counts = batch.weight > 0
-    entropy = terms.entropy
-    return torch.cat(
-        [
-            torch.mv(torch.where(counts, columns, 0.0), batch.weight),
-            torch.stack(
-                [
-                    batch.weight.sum(),
-                    torch.where(counts, size, 0.0).amax(),
-                    torch.where(counts, entropy, torch.inf).amin(),
-                    torch.where(counts, entropy, -torch.inf).amax(),
-                ]
-            ),
-        ]
-    )

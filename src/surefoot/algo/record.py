@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.estimate import Estimates
-from surefoot.algo.heads import HeadRecord, HeadTally
-from surefoot.algo.objective import STATISTICS, SUMS
+from surefoot.algo.heads import HeadRecord
 
 TWIN_RATIO, TWIN_VANISHED = 100.0, 1e-8
 """Twin critics are unwell if their gradient norms differ by more than the first, or one is below the second."""
@@ -75,6 +70,8 @@ class UpdateRecord:
     """Source of each skipped step (O09)."""
     heads: dict[str, HeadRecord] = field(default_factory=dict)
     """Each head of a factored action (F04)."""
+    measured: bool = True
+    """False without diagnostics: what would have been measured row by row is NaN."""
 
     def metrics(self) -> dict[str, float]:
         """Log keys and values; keys are those of Stable-Baselines3 where the meaning is the same."""
@@ -138,7 +135,8 @@ class UpdateRecord:
             found["warn/log_ratio_bounded"] = self.bounded_fraction
         for name, head in self.heads.items():
             found |= head.metrics(name)
-        return found | _twin_metrics(self.gradient_norms)
+        found |= _twin_metrics(self.gradient_norms)
+        return found if self.measured else {key: value for key, value in found.items() if not math.isnan(value)}
 
 
 def _twin_metrics(norms: dict[str, float]) -> dict[str, float]:
@@ -152,95 +150,3 @@ def _twin_metrics(norms: dict[str, float]) -> dict[str, float]:
     elif max(first, second) > TWIN_RATIO * min(first, second):
         found["warn/critic_grad_ratio"] = first / second
     return found
-
-
-class Tally:
-    """Collects what each minibatch measured, and reads it once at the end."""
-
-    def __init__(self, parts: tuple[str, ...], max_grad_norm: float, heads: HeadTally | None = None) -> None:
-        self._parts, self._max_grad_norm = parts, max_grad_norm
-        self.heads = heads
-        """Of a factored action."""
-        self._statistics: list[Tensor] = []
-        self._squared_norms: list[Tensor] = []
-        self.non_finite: list[str] = []
-        self._bad_counts = np.zeros(2)
-        self.kl_stop: KLStop | None = None
-        self.gradient_steps = 0
-
-    def add(self, statistics: Tensor, squared_norms: Tensor) -> None:
-        """A minibatch with a finite gradient."""
-        self._statistics.append(statistics)
-        self._squared_norms.append(squared_norms)
-
-    def stop(self, statistics: Tensor, squared_norms: Tensor, epoch: int, minibatch: int) -> None:
-        """A minibatch whose KL exceeded the limit; its gradient was not applied."""
-        self.add(statistics, squared_norms)
-        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
-        self.kl_stop = KLStop(epoch, minibatch, named["kl"] / named["weight"])
-
-    def skip(self, statistics: Tensor, source: str) -> None:
-        """A minibatch whose gradient was not finite."""
-        self.non_finite.append(source)
-        named = dict(zip(STATISTICS, statistics.tolist(), strict=True))
-        self._bad_counts += (named["nan"], named["inf"])
-
-    def record(self, update: int, coefficients: Coefficients, estimates: Estimates, valid: Tensor) -> UpdateRecord:
-        """Everything as Python numbers; NaN where no minibatch was finite."""
-        n = len(STATISTICS)
-        table = torch.stack(self._statistics).double().cpu().numpy() if self._statistics else np.full((1, n), np.nan)
-        column = dict(zip(STATISTICS, table.T, strict=True))
-        weight = column["weight"].sum()
-        mean = {name: float(column[name].sum() / weight) for name in SUMS}
-        n_parts = len(self._parts)
-        norms = (
-            torch.stack(self._squared_norms).double().sqrt().cpu().numpy()
-            if self._squared_norms
-            else np.full((1, n_parts + (0 if self.heads is None else self.heads.n_heads)), np.nan)
-        )
-        norms, head_norms = norms[:, :n_parts], norms[:, n_parts:].mean(0)
-        totals = np.sqrt((norms**2).sum(1))
-        advantages = estimates.raw_advantages[valid].double()
-        if not advantages.numel():
-            advantages = torch.full((1,), torch.nan, dtype=torch.float64)
-        variance = mean["log_ratio_squared"] - mean["log_ratio"] ** 2
-        return UpdateRecord(
-            update=update,
-            coefficients=coefficients,
-            loss=mean["loss"],
-            policy_loss=mean["policy_loss"],
-            value_loss=mean["value_loss"],
-            value_loss_unclipped=mean["value_unclipped"],
-            value_loss_clipped=mean["value_clipped"],
-            value_clip_active=mean["value_clip_active"],
-            entropy=mean["entropy"],
-            entropy_min=float(column["entropy_min"].min()),
-            entropy_max=float(column["entropy_max"].max()),
-            logit_penalty=mean["logit_penalty"],
-            kl=mean["kl"],
-            kl_last=float(column["kl"][-1] / column["weight"][-1]),
-            clip_fraction=mean["clip_fraction"],
-            ratio=mean["ratio"],
-            log_ratio_mean=mean["log_ratio"],
-            log_ratio_std=float(np.sqrt(np.maximum(variance, 0.0))),
-            log_ratio_max=float(column["log_ratio_max_abs"].max()),
-            log_ratio_first=float(column["log_ratio_max_abs"][0]),
-            bounded_fraction=mean["bounded"],
-            extreme_fraction=mean["extreme"],
-            nan_count=int(self._bad_counts[0]),
-            inf_count=int(self._bad_counts[1]),
-            advantage_mean=float(advantages.mean()),
-            advantage_std=float(advantages.std(correction=0)),
-            advantage_min=float(advantages.min()),
-            advantage_max=float(advantages.max()),
-            zero_spread=estimates.zero_spread,
-            explained_variance=estimates.explained_variance,
-            gradient_norm=float(totals.mean()),
-            gradient_norms=dict(zip(self._parts, norms.mean(0).tolist(), strict=True)),
-            clipped_gradients=float((totals > self._max_grad_norm).mean()) if self._max_grad_norm else 0.0,
-            gradient_steps=self.gradient_steps,
-            skipped_steps=len(self.non_finite),
-            kl_stop=self.kl_stop,
-            non_finite=tuple(self.non_finite),
-            heads={} if self.heads is None else self.heads.records(head_norms.tolist()),
-        )

@@ -26,6 +26,6 @@ def require_same_masks(rollout: Rollout, family: Family) -> None:
         t, env = divmod(int(torch.nonzero(differs)[0]), rollout.n_envs)
         raise EnvError(
             f"the action mask of env {env} at step {rollout.first_step + t} is not the one under which its action was "
-            f"drawn: ln p was {float(drawn[differs][0]):.4g} and would be {float(again[differs][0]):.4g}. A mask must not "
-            "change between rollout and update"
+            f"drawn: ln p was {float(drawn[differs][0]):.4g} and would be {float(again[differs][0]):.4g}. "
+            "A mask must not change between rollout and update"
         )

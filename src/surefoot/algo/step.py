@@ -16,7 +16,7 @@ from torch import Tensor
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadNorms, HeadStep
-from surefoot.algo.objective import EXTREMES, STATISTICS, Measured, objective
+from surefoot.algo.objective import Measured, objective
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
 from surefoot.math.advantages import normalise
@@ -30,22 +30,15 @@ APPLIED, NON_FINITE, KL_EXCEEDED, IDLE = range(4)
 KL_SLACK = 1.5
 """An update stops once KL exceeds this multiple of target_kl."""
 
-_LOSS = STATISTICS.index("loss")
-_KL, _WEIGHT = STATISTICS.index("kl"), STATISTICS.index("weight")
-_NAN, _INF = STATISTICS.index("nan"), STATISTICS.index("inf")
-
 
 class StepResult(NamedTuple):
     """What a step measured, and what became of its gradient."""
 
-    statistics: Tensor
-    """[S], in the order of `STATISTICS`."""
+    measured: Measured
     squared_norms: Tensor
     """Squared gradient norm of each part, then of each head of the action, before clipping."""
     outcome: Tensor | int
     """APPLIED, NON_FINITE, KL_EXCEEDED or IDLE."""
-    heads: HeadStep | None = None
-    """What was measured of each head of the action."""
 
 
 class Step(ABC):
@@ -74,17 +67,16 @@ class Step(ABC):
             return [batch]
         return [batch.rows(slice(start, start + size)) for start in range(0, batch.weight.shape[0], size)]
 
-    def finish(self, gradient: Tensor, measured: Measured, rate: Tensor | float) -> StepResult:
-        """Judge a gradient and apply it."""
-        statistics, heads = measured
+    def finish(self, gradient: Tensor, measured: Measured, total: Tensor, rate: Tensor | float) -> StepResult:
+        """Judge a gradient and apply it; ``total`` is the weight of the batch."""
         squared_norms = self.flat.squared_norms(gradient)
         norm = squared_norms.sum().sqrt()
         if self._head_norms is not None:
             squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
-        finite = torch.isfinite(norm) & torch.isfinite(statistics[_LOSS]) & (statistics[_NAN] + statistics[_INF] == 0)
+        finite = torch.isfinite(norm) & torch.isfinite(measured.loss) & torch.isfinite(measured.largest)
         within = torch.ones_like(finite)
-        if self.config.target_kl is not None:
-            within = statistics[_KL] <= KL_SLACK * self.config.target_kl * statistics[_WEIGHT]
+        if self.config.target_kl is not None and measured.kl is not None:
+            within = measured.kl <= KL_SLACK * self.config.target_kl * total
         allowed = finite & within & ~self._stopped
         outcome = torch.where(
             self._stopped, IDLE, torch.where(finite, torch.where(within, APPLIED, KL_EXCEEDED), NON_FINITE)
@@ -94,7 +86,7 @@ class Step(ABC):
         if limit:
             gradient = gradient * torch.clamp(limit / norm, max=1.0)
         self.adam.step(self.flat.values, gradient, rate, allowed)
-        return StepResult(statistics, squared_norms, outcome, heads)
+        return StepResult(measured, squared_norms, outcome)
 
 
 class EagerStep(Step):
@@ -102,30 +94,29 @@ class EagerStep(Step):
 
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
         measured = self.gradient(batch, coefficients)
+        total = batch.weight.sum()
         with torch.no_grad():
             if self.flat.values.device.type == "cpu":
-                return self._finish_on_host(measured, coefficients.learning_rate)
-            return self.finish(self.flat.gradient, measured, coefficients.learning_rate)
+                return self._finish_on_host(measured, float(total), coefficients.learning_rate)
+            return self.finish(self.flat.gradient, measured, total, coefficients.learning_rate)
 
-    def _finish_on_host(self, measured: Measured, rate: float) -> StepResult:
+    def _finish_on_host(self, measured: Measured, total: float, rate: float) -> StepResult:
         """`finish` where reading a number costs less than computing with it: the same judgement, fewer operations."""
-        statistics, heads = measured
         gradient = self.flat.gradient
         squared_norms = self.flat.squared_norms(gradient)
         norm = math.sqrt(sum(squared_norms.tolist()))
         if self._head_norms is not None:
             squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
-        numbers = statistics.tolist()
+        if not all(math.isfinite(x) for x in (norm, float(measured.loss), float(measured.largest))):
+            return StepResult(measured, squared_norms, NON_FINITE)
         limit = self.config.target_kl
-        if not math.isfinite(norm) or not math.isfinite(numbers[_LOSS]) or numbers[_NAN] + numbers[_INF] > 0:
-            return StepResult(statistics, squared_norms, NON_FINITE)
-        if limit is not None and not numbers[_KL] <= KL_SLACK * limit * numbers[_WEIGHT]:
-            return StepResult(statistics, squared_norms, KL_EXCEEDED, heads)
+        if limit is not None and measured.kl is not None and not float(measured.kl) <= KL_SLACK * limit * total:
+            return StepResult(measured, squared_norms, KL_EXCEEDED)
         longest = self.config.max_grad_norm
         if longest and norm > longest:
             gradient.mul_(longest / norm)
         self.adam.follow(self.flat.values, gradient, rate)
-        return StepResult(statistics, squared_norms, APPLIED, heads)
+        return StepResult(measured, squared_norms, APPLIED)
 
     def gradient(self, batch: Batch, coefficients: Coefficients) -> Measured:
         """Write the gradient into the flat gradient vector; what was measured.
@@ -150,9 +141,11 @@ def combine(pieces: list[Measured]) -> Measured:
     """What several pieces measured as that of the whole: sums add up, extremes are taken, rows follow each other."""
     if len(pieces) == 1:
         return pieces[0]
-    table = torch.stack([piece.statistics for piece in pieces])
-    n = table.shape[1] - len(EXTREMES)
-    largest, low, high = table[:, n].amax(0), table[:, n + 1].amin(0), table[:, n + 2].amax(0)
-    statistics = torch.cat([table[:, :n].sum(0), torch.stack([largest, low, high])])
-    heads = [piece.heads for piece in pieces if piece.heads is not None]
-    return Measured(statistics, HeadStep(*(torch.cat(x) for x in zip(*heads, strict=True))) if heads else None)
+    losses, largest, divergences, rows, heads = zip(*pieces, strict=True)
+    return Measured(
+        torch.stack(losses).sum(),
+        torch.stack(largest).amax(),
+        None if divergences[0] is None else torch.stack(divergences).sum(),
+        None if rows[0] is None else torch.cat(rows, 1),
+        None if heads[0] is None else HeadStep(*(torch.cat(x) for x in zip(*heads, strict=True))),
+    )

@@ -11,8 +11,9 @@ from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.diagnose import name_source
 from surefoot.algo.estimate import Estimates
 from surefoot.algo.heads import HeadTally
-from surefoot.algo.record import Tally, UpdateRecord
+from surefoot.algo.record import UpdateRecord
 from surefoot.algo.step import APPLIED, KL_EXCEEDED, NON_FINITE, EagerStep, Step, StepResult
+from surefoot.algo.tally import Tally
 from surefoot.config import Config
 from surefoot.errors import NonFiniteError
 from surefoot.rollout.buffer import Rollout
@@ -45,7 +46,7 @@ class Updater:
         flat = self.step.flat
         batch = flatten(rollout, estimates, flat.values.device)
         batch, heads = self._by_head(batch, coefficients)
-        tally = Tally(tuple(flat.slices), self._ppo.max_grad_norm, heads)
+        tally = Tally(tuple(flat.slices), coefficients, self._ppo, heads)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"
@@ -63,7 +64,7 @@ class Updater:
                     break
             if not self._settle(unread, epoch, coefficients, rollout, tally):
                 break
-        return tally.record(index, coefficients, estimates, rollout.valid)
+        return tally.record(index, estimates, rollout.valid)
 
     def _by_head(self, batch: Batch, coefficients: Coefficients) -> tuple[Batch, HeadTally | None]:
         """If the action has heads: what does not change within the update is found out here, once for all rows."""
@@ -88,18 +89,18 @@ class Updater:
         """Count what became of the steps made since the last call; False once the KL limit was exceeded."""
         for number, minibatch, result in unread:
             outcome = int(result.outcome)
-            if outcome in (APPLIED, KL_EXCEEDED) and tally.heads is not None and result.heads is not None:
-                tally.heads.add(result.heads, minibatch.weight, minibatch.row)
+            measured, weight = result.measured, minibatch.weight
+            if outcome in (APPLIED, KL_EXCEEDED):
+                tally.add(measured, result.squared_norms, weight, minibatch.row)
             if outcome == APPLIED:
-                tally.add(result.statistics, result.squared_norms)
                 tally.gradient_steps += 1
                 self.bad_streak = 0
             elif outcome == NON_FINITE:
                 source = name_source(minibatch, coefficients, self._eager, rollout.n_envs, rollout.first_step)
-                tally.skip(result.statistics, source)
+                tally.skip(measured, weight, source)
                 self._count_bad(tally)
             elif outcome == KL_EXCEEDED:
-                tally.stop(result.statistics, result.squared_norms, epoch, number)
+                tally.stop(measured, weight, epoch, number)
         unread.clear()
         return tally.kl_stop is None
 

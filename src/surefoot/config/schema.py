@@ -105,6 +105,8 @@ class PPOConfig(Section):
     """Whose weights decay. On an actor, decay shrinks logits (more entropy) or means (towards 0)."""
     micro_batch_size: Positive | None = None
     """Compute each gradient in pieces of at most so many rows (less memory, same gradient); None is one piece."""
+    diagnostics: bool = True
+    """Measure losses by term, ratios, divergences and entropies of every minibatch; parameters are the same without."""
     max_nonfinite_updates: Positive = 3
     """Stop the run after so many optimiser steps in a row were skipped for NaN or Inf."""
     normalize_observations: bool = False

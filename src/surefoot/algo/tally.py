@@ -1,0 +1,190 @@
+"""Collects what the minibatches of an update measured, and makes its record."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.estimate import Estimates
+from surefoot.algo.heads import MANY_ROWS, HeadTally
+from surefoot.algo.objective import ROWS, Measured
+from surefoot.algo.record import KLStop, UpdateRecord
+from surefoot.config import PPOConfig
+from surefoot.math import kl
+from surefoot.math.surrogate import LOG_RATIO_BOUND, LOG_RATIO_EXTREME, bound_log_ratio, clip_fraction_indicator
+
+DERIVED = ("kl", "clip_fraction", "ratio", "log_ratio_squared", "bounded", "extreme")
+"""Quantities of a row that follow from its log-ratio."""
+
+
+class RowSums:
+    """Weighted sums and extremes over the rows of all minibatches, many minibatches at a time."""
+
+    def __init__(self, clip_range: float, config: PPOConfig) -> None:
+        self._clip_range, self._config = clip_range, config
+        self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._n_waiting = 0
+        self._sums = torch.zeros(len(ROWS) + len(DERIVED), dtype=torch.float64)
+        self._weight = 0.0
+        self.log_ratio_max = self.entropy_max = -np.inf
+        self.entropy_min = np.inf
+
+    def add(self, rows: Tensor, weight: Tensor) -> None:
+        """Rows [len(ROWS), B] and their weights [B]."""
+        self._waiting.append((rows, weight))
+        self._n_waiting += weight.shape[0]
+        if self._n_waiting >= MANY_ROWS:
+            self._absorb()
+
+    def means(self) -> dict[str, float]:
+        """By name; NaN if nothing was added."""
+        self._absorb()
+        found = self._sums / self._weight if self._weight else torch.full_like(self._sums, torch.nan)
+        return dict(zip((*ROWS, *DERIVED), found.tolist(), strict=True))
+
+    def _absorb(self) -> None:
+        if not self._waiting:
+            return
+        rows, weight = (torch.cat(parts, -1) for parts in zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        self._n_waiting = 0
+        counts = weight > 0
+        rows = torch.where(counts, rows, 0.0)
+        d, entropy = rows[ROWS.index("log_ratio")], rows[ROWS.index("entropy")]
+        size = d.abs()
+        ratio = torch.exp(bound_log_ratio(d, self._config.log_ratio_bound))
+        estimators = {"k1": kl.k1, "k2": kl.k2}
+        derived = [
+            estimators.get(self._config.kl_estimator, kl.k3)(d),
+            clip_fraction_indicator(ratio, self._clip_range),
+            ratio,
+            d * d,
+            (size > LOG_RATIO_BOUND).to(d.dtype),
+            (size > LOG_RATIO_EXTREME).to(d.dtype),
+        ]
+        self._sums += torch.mv(torch.cat([rows, torch.stack(derived)]).double(), weight.double()).cpu()
+        self._weight += float(weight.double().sum())
+        self.log_ratio_max = max(self.log_ratio_max, float(size.max()))
+        self.entropy_min = min(self.entropy_min, float(torch.where(counts, entropy, torch.inf).min()))
+        self.entropy_max = max(self.entropy_max, float(torch.where(counts, entropy, -torch.inf).max()))
+
+
+class Tally:
+    """Counts the minibatches of an update."""
+
+    def __init__(
+        self, parts: tuple[str, ...], coefficients: Coefficients, config: PPOConfig, heads: HeadTally | None
+    ) -> None:
+        self._parts, self._coefficients, self._config = parts, coefficients, config
+        self._rows = RowSums(coefficients.clip_range, config) if config.diagnostics else None
+        self.heads = heads
+        """Of a factored action."""
+        self._squared_norms: list[Tensor] = []
+        self._divergences: list[tuple[Tensor, Tensor]] = []
+        self._first: Measured | None = None
+        self._last: tuple[Tensor, Tensor] | None = None
+        self.non_finite: list[str] = []
+        self._bad_counts = np.zeros(2, np.int64)
+        self.kl_stop: KLStop | None = None
+        self.gradient_steps = 0
+
+    def add(self, measured: Measured, squared_norms: Tensor, weight: Tensor, row: Tensor) -> None:
+        """A minibatch with a finite gradient; ``row`` says where its rows lie in the rollout."""
+        self._squared_norms.append(squared_norms)
+        self._first = self._first or measured
+        if measured.kl is not None:
+            self._divergences.append((measured.kl, weight.sum()))
+        if measured.rows is not None and self._rows is not None:
+            self._rows.add(measured.rows, weight)
+            self._last = measured.rows, weight
+        if measured.heads is not None and self.heads is not None:
+            self.heads.add(measured.heads, weight, row)
+
+    def stop(self, measured: Measured, weight: Tensor, epoch: int, minibatch: int) -> None:
+        """The minibatch just added exceeded the limit of KL; its gradient was not applied."""
+        assert measured.kl is not None
+        self.kl_stop = KLStop(epoch, minibatch, float(measured.kl / weight.sum()))
+
+    def skip(self, measured: Measured, weight: Tensor, source: str) -> None:
+        """A minibatch whose gradient was not finite."""
+        self.non_finite.append(source)
+        if measured.rows is not None:
+            log_ratio = measured.rows[ROWS.index("log_ratio")][weight > 0]
+            self._bad_counts += (int(torch.isnan(log_ratio).sum()), int(torch.isinf(log_ratio).sum()))
+
+    def record(self, update: int, estimates: Estimates, valid: Tensor) -> UpdateRecord:
+        """Everything as Python numbers; NaN where no minibatch was finite."""
+        rows = self._rows or RowSums(self._coefficients.clip_range, self._config)
+        mean = rows.means()
+        divergence, divergence_last = self._divergence(mean["kl"])
+        norms, head_norms = self._norms()
+        totals = np.sqrt((norms**2).sum(1))
+        advantages = estimates.raw_advantages[valid].double()
+        if not advantages.numel():
+            advantages = torch.full((1,), torch.nan, dtype=torch.float64)
+        nothing = np.isnan(mean["loss"])
+        longest = self._config.max_grad_norm
+        return UpdateRecord(
+            update=update,
+            coefficients=self._coefficients,
+            loss=mean["loss"],
+            policy_loss=mean["policy_loss"],
+            value_loss=mean["value_loss"],
+            value_loss_unclipped=mean["value_loss_unclipped"],
+            value_loss_clipped=mean["value_loss_clipped"],
+            value_clip_active=mean["value_clip_active"],
+            entropy=mean["entropy"],
+            entropy_min=np.nan if nothing else rows.entropy_min,
+            entropy_max=np.nan if nothing else rows.entropy_max,
+            logit_penalty=mean["logit_penalty"],
+            kl=divergence,
+            kl_last=divergence_last,
+            clip_fraction=mean["clip_fraction"],
+            ratio=mean["ratio"],
+            log_ratio_mean=mean["log_ratio"],
+            log_ratio_std=float(np.sqrt(np.maximum(mean["log_ratio_squared"] - mean["log_ratio"] ** 2, 0.0))),
+            log_ratio_max=np.nan if nothing else rows.log_ratio_max,
+            log_ratio_first=np.nan if self._first is None else float(self._first.largest),
+            bounded_fraction=mean["bounded"],
+            extreme_fraction=mean["extreme"],
+            nan_count=int(self._bad_counts[0]),
+            inf_count=int(self._bad_counts[1]),
+            advantage_mean=float(advantages.mean()),
+            advantage_std=float(advantages.std(correction=0)),
+            advantage_min=float(advantages.min()),
+            advantage_max=float(advantages.max()),
+            zero_spread=estimates.zero_spread,
+            explained_variance=estimates.explained_variance,
+            gradient_norm=float(totals.mean()),
+            gradient_norms=dict(zip(self._parts, norms.mean(0).tolist(), strict=True)),
+            clipped_gradients=float((totals > longest).mean()) if longest else 0.0,
+            gradient_steps=self.gradient_steps,
+            skipped_steps=len(self.non_finite),
+            kl_stop=self.kl_stop,
+            non_finite=tuple(self.non_finite),
+            heads={} if self.heads is None else self.heads.records(head_norms.tolist()),
+            measured=self._config.diagnostics,
+        )
+
+    def _divergence(self, from_rows: float) -> tuple[float, float]:
+        """KL over the update, and of its last minibatch."""
+        if self._divergences:
+            sums, weights = (torch.stack(parts).double() for parts in zip(*self._divergences, strict=True))
+            return float(sums.sum() / weights.sum()), float(sums[-1] / weights[-1])
+        if self._last is None or self._rows is None:
+            return np.nan, np.nan
+        last = RowSums(self._coefficients.clip_range, self._config)
+        last.add(*self._last)
+        return from_rows, last.means()["kl"]
+
+    def _norms(
+        self,
+    ) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+        """Gradient norms [minibatches, parts], and of each head."""
+        n = len(self._parts)
+        if not self._squared_norms:
+            return np.full((1, n), np.nan), np.full(0 if self.heads is None else self.heads.n_heads, np.nan)
+        norms = torch.stack(self._squared_norms).double().sqrt().cpu().numpy()
+        return norms[:, :n], norms[:, n:].mean(0)
