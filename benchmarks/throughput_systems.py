@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
+
+from surefoot.heads import HeadSpec
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Workload:
     hidden: tuple[int, int] = (64, 64)
     memory: int = 0
     masked: bool = False
+    wrapped: bool = False
+    """CartPole under a wrapper that may ask for a factored action: flat and factored step the same env."""
     threads: int = 1
 
     @property
@@ -49,6 +54,7 @@ WORKLOADS = {
     "recurrent-short": Workload("Acrobot-v1", batch_size=512, n_epochs=4, memory=64),
     "batch256": Workload("CartPole-v1", batch_size=256),
     "masked": Workload("CartPole-v1", masked=True),
+    "factored": Workload("CartPole-v1", wrapped=True),
 }
 
 
@@ -65,22 +71,44 @@ class Masked(gym.Wrapper[Any, Any, Any, Any]):
     """All actions legal, but said by a mask."""
 
     def action_masks(self) -> Any:
-        import numpy as np
-
         return np.ones(2, bool)
 
 
-def make_env(workload: Workload) -> Callable[[], gym.Env[Any, Any]]:
+class Push(gym.ActionWrapper[Any, Any, Any]):
+    """CartPole, pushed by the first head of a factored action, whose other heads change nothing; or by a flat one."""
+
+    def __init__(self, env: gym.Env[Any, Any], factored: bool) -> None:
+        super().__init__(env)
+        self._legal = {"push": np.ones(2, bool), "much": np.array([True, True, False]), "long": np.ones(4, bool)}
+        self._factored = factored
+        if factored:
+            self.action_space = gym.spaces.MultiDiscrete([2, 3, 4])
+            self.action_heads = (
+                HeadSpec("push", 2),
+                HeadSpec("much", 3, relevant_when={"push": 1}),
+                HeadSpec("long", 4),
+            )
+            self.action_masks = lambda: self._legal
+
+    def action(self, action: Any) -> Any:
+        return action[0] if self._factored else action
+
+
+def make_env(workload: Workload, factored: bool = False) -> Callable[[], gym.Env[Any, Any]]:
     """Maker of one env."""
+    if workload.wrapped:
+        return lambda: Push(gym.make(workload.env), factored)
     return lambda: Masked(gym.make(workload.env)) if workload.masked else gym.make(workload.env)
 
 
-def surefoot(workload: Workload, **more: Any) -> tuple[Callable[[int], None], Callable[[], Report]]:
+def surefoot(
+    workload: Workload, factored: bool = False, **more: Any
+) -> tuple[Callable[[int], None], Callable[[], Report]]:
     """Surefoot with further settings."""
     from surefoot import PPO
 
     memory = {"memory": {"kind": "lstm", "hidden_size": workload.memory}} if workload.memory else {}
-    env: Any = make_env(workload) if workload.masked else workload.env
+    env: Any = make_env(workload, factored) if workload.masked or workload.wrapped else workload.env
     agent = PPO(
         env,
         n_envs=workload.n_envs,
@@ -156,9 +184,13 @@ def build(system: str, workload: Workload) -> tuple[Callable[[int], None], Calla
         "surefoot": {"compile": True},
         "surefoot-eager": {"compile": False},
         "surefoot-normalised": {"compile": True, "normalize_observations": True, "normalize_rewards": True},
-        "surefoot-scalar": {"compile": False},
+        "surefoot-bare": {"compile": True, "diagnostics": False},
+        "surefoot-eager-bare": {"compile": False, "diagnostics": False},
+        "surefoot-flat": {"compile": True},
+        "surefoot-factored": {"compile": True, "factored": True},
+        "surefoot-scalar": {"compile": True},
         "surefoot-risk": {
-            "compile": False,
+            "compile": True,
             "critic": {"kind": "quantile", "n_quantiles": 32, "twin": "heads"},
             "risk": {"kind": "cvar_constraint", "alpha": 0.1, "limit_per_episode": 10.0},
         },
