@@ -30,15 +30,36 @@ def test_both_give_the_same_parameters_also_after_learning(env: str, settings: d
         with torch.no_grad():
             expected = agent.learner.policy.action_parameters({"obs": observation}).numpy()
         found = np.empty_like(expected)
-        few(observation.numpy(), found)
+        few(observation.numpy(), np.zeros((3, 0), np.float32), found)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
         agent.learn(48)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize(("shares_encoder", "shares_memory"), [(False, False), (True, False), (True, True)])
+def test_both_remember_the_same(kind: str, shares_encoder: bool, shares_memory: bool) -> None:
+    memory, policy = {"kind": kind, "hidden_size": 8, "shared": shares_memory}, {"shared": shares_encoder}
+    agent = PPO("Pendulum-v1", n_envs=3, n_steps=16, batch_size=48, compile=False, memory=memory, policy=policy)
+    agent.learn(96)
+    wanted = agent.learner.policy
+    few = FewRows.of(wanted, 3)
+    assert few is not None
+    state = torch.zeros(3, wanted.state_size)
+    seen = state.numpy()
+    for _ in range(20):
+        observation = torch.randn(3, 3) * 3
+        with torch.no_grad():
+            parameters, _, state = wanted.step({"obs": observation}, state)
+        found = np.empty_like(parameters.numpy())
+        seen = few(observation.numpy(), seen, found)
+        np.testing.assert_allclose(found, parameters.numpy(), rtol=0, atol=2e-6)
+        np.testing.assert_allclose(seen, state.numpy(), rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize(
     ("env", "settings"),
     [
-        ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 4}}),
+        ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 4, "layers": 2}}),
         ("CartPole-v1", {"policy": {"layer_norm": True}}),
         ("CartPole-v1", {"policy": {"activation": "gelu"}}),
         ("CartPole-v1", {"policy": {"hidden_sizes": (512, 512)}}),

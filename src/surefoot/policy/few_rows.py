@@ -1,18 +1,20 @@
-"""The actor on a few rows at a time, in numpy.
+"""The policy on a few rows at a time, in numpy.
 
 With eight envs the time of acting is that of calling operations, not that of computing, and numpy's calls cost a
-fraction of torch's. Same weights, as views, and same formula as `Policy.action_parameters`.
+fraction of torch's. Same weights, as views, and same formulas as `Policy.action_parameters` and `Policy.step`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from surefoot.policy.encoder import Flat
+from surefoot.policy.encoder import Encoder, Flat
+from surefoot.policy.memory import Memory, Recurrent
 from surefoot.policy.policy import Policy
 
 Array = NDArray[Any]
@@ -21,51 +23,143 @@ MOST_PRODUCTS = 1 << 18
 
 
 class FewRows:
-    """Observations [N, ...] -> action parameters [N, P], for a plain MLP on the CPU."""
+    """Observations [N, ...] -> action parameters [N, P], for plain MLPs with or without memory on the CPU."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._steps: list[tuple[Array, Array] | nn.Module] = []
         self.refresh()
 
     @classmethod
     def of(cls, policy: Policy, n_rows: int) -> FewRows | None:
         """None if the policy is of another kind, or has too much to compute."""
-        leaves, layers = list(policy.encoder.leaves), [*policy.encoder.trunk.layers, policy.head.linear]
-        plain = policy.memory is None and len(leaves) == 1 and isinstance(leaves[0], Flat)
-        if not plain or not all(isinstance(layer, nn.Linear | nn.Tanh | nn.ReLU) for layer in layers):
-            return None
-        weights = [layer.weight for layer in layers if isinstance(layer, nn.Linear)]
+        memories = [memory for memory in (policy.memory, policy.value_memory) if memory is not None]
+        encoders = [policy.encoder, policy.value_encoder] if memories else [policy.encoder]
+        known = all(_is_plain(encoder) for encoder in encoders) and all(_is_one_cell(memory) for memory in memories)
+        weights = [p for part in (*encoders, *memories, policy.head) for p in part.parameters() if p.dim() == 2]
         on_host = all(weight.device.type == "cpu" for weight in weights)
         small = all(n_rows * weight.numel() <= MOST_PRODUCTS for weight in weights)
-        return cls(policy) if on_host and small else None
+        return cls(policy) if known and on_host and small else None
 
     def refresh(self) -> None:
         """Look at the weights where they lie now."""
-        layers = [*self._policy.encoder.trunk.layers, self._policy.head.linear]
-        self._steps = [
-            (_view(layer.weight).T, _view(layer.bias)) if isinstance(layer, nn.Linear) else layer for layer in layers
-        ]
-        free = self._policy.head.free
-        self._free = None if free is None else _view(free)
+        policy = self._policy
+        self._trunk, self._head = _layers(policy.encoder), _Linear(policy.head.linear)
+        self._free = None if policy.head.free is None else _view(policy.head.free)
+        self._cell = self._value_cell = None
+        if isinstance(policy.memory, Recurrent):
+            self._cell = _Cell(policy.memory)
+            if policy.value_memory is not policy.memory and isinstance(policy.value_memory, Recurrent):
+                self._value_cell = _Cell(policy.value_memory)
+                self._value_trunk = None if policy.shared else _layers(policy.value_encoder)
 
-    def __call__(self, observation: Array, out: Array) -> None:
-        """Write the parameters into ``out``."""
+    def __call__(self, observation: Array, state: Array, out: Array) -> Array:
+        """Write the parameters into ``out``; the memory states after this step [N, n], as given without memory."""
         x = observation.reshape(len(observation), -1).astype(np.float32, copy=False)
-        for step in self._steps:
-            if isinstance(step, tuple):
-                x = x @ step[0]
-                x += step[1]
-            elif isinstance(step, nn.Tanh):
-                np.tanh(x, out=x)
+        features = _through(self._trunk, x)
+        if self._cell is not None:
+            value_features = features
+            if self._value_cell is not None and self._value_trunk is not None:
+                value_features = _through(self._value_trunk, x)
+            features, after = self._cell.step(features, state[:, : self._cell.state_size])
+            if self._value_cell is None:
+                state = after
             else:
-                np.maximum(x, 0.0, out=x)
-        if self._free is None:
-            out[:] = x
-        else:
-            out[:, : x.shape[1]] = x
+                value_after = self._value_cell.advance(value_features, state[:, self._cell.state_size :])
+                state = np.concatenate([after, value_after], 1)
+        x = self._head(features)
+        out[:, : x.shape[1]] = x
+        if self._free is not None:
             out[:, x.shape[1] :] = self._free
+        return state
 
 
-def _view(parameter: Tensor) -> Array:
+class _Linear:
+    def __init__(self, layer: nn.Linear) -> None:
+        self._weight, self._bias = _view(layer.weight).T, _view(layer.bias)
+
+    def __call__(self, x: Array) -> Array:
+        out: Array = x @ self._weight
+        out += self._bias
+        return out
+
+
+class _Cell:
+    """One layer of LSTM or GRU, one step, and the LayerNorm after it."""
+
+    def __init__(self, memory: Recurrent) -> None:
+        cell = memory.cell
+        self._is_lstm, self._width, self.state_size = isinstance(cell, nn.LSTM), cell.hidden_size, memory.state_size
+        self._into, self._within = _view(cell.weight_ih_l0).T, _view(cell.weight_hh_l0).T
+        self._bias_into, self._bias_within = _view(cell.bias_ih_l0), _view(cell.bias_hh_l0)
+        self._bias = self._bias_into + self._bias_within
+        self._scale, self._shift, self._eps = _view(memory.norm.weight), _view(memory.norm.bias), memory.norm.eps
+
+    def step(self, x: Array, state: Array) -> tuple[Array, Array]:
+        """Normalised output and new state."""
+        after = self.advance(x, state)
+        hidden = after[:, : self._width]
+        centred = hidden - hidden.mean(1, keepdims=True)
+        spread = np.sqrt(np.square(centred).mean(1, keepdims=True) + self._eps)
+        return centred / spread * self._scale + self._shift, after
+
+    def advance(self, x: Array, state: Array) -> Array:
+        """The new state [N, n]."""
+        n = self._width
+        hidden = state[:, :n]
+        if self._is_lstm:
+            z = x @ self._into
+            z += hidden @ self._within
+            z += self._bias
+            new = np.tanh(z[:, 2 * n : 3 * n])
+            gate = _sigmoid(z)
+            after = np.empty_like(state)
+            carry = after[:, n:]
+            np.multiply(gate[:, n : 2 * n], state[:, n:], out=carry)
+            carry += gate[:, :n] * new
+            np.multiply(gate[:, 3 * n :], np.tanh(carry), out=after[:, :n])
+            return after
+        given, kept = x @ self._into + self._bias_into, hidden @ self._within + self._bias_within
+        gate = _sigmoid(given[:, : 2 * n] + kept[:, : 2 * n])
+        new = np.tanh(given[:, 2 * n :] + gate[:, :n] * kept[:, 2 * n :])
+        found: Array = new + gate[:, n:] * (hidden - new)
+        return found
+
+
+def _sigmoid(x: Array) -> Array:
+    """1/(1 + exp(−x)) as (1 + tanh(x/2))/2, which cannot overflow."""
+    out: Array = np.tanh(x * np.float32(0.5))
+    out += np.float32(1.0)
+    out *= np.float32(0.5)
+    return out
+
+
+def _is_plain(encoder: nn.Module) -> bool:
+    """One leaf of numbers, then linear layers with tanh or ReLU."""
+    if not isinstance(encoder, Encoder) or len(encoder.leaves) != 1 or not isinstance(encoder.leaves[0], Flat):
+        return False
+    return all(isinstance(layer, nn.Linear | nn.Tanh | nn.ReLU) for layer in encoder.trunk.layers)
+
+
+def _is_one_cell(memory: Memory) -> bool:
+    return isinstance(memory, Recurrent) and memory.cell.num_layers == 1
+
+
+def _layers(encoder: nn.Module) -> list[_Linear | nn.Module]:
+    assert isinstance(encoder, Encoder)
+    return [_Linear(layer) if isinstance(layer, nn.Linear) else layer for layer in encoder.trunk.layers]
+
+
+def _through(layers: Sequence[_Linear | nn.Module], x: Array) -> Array:
+    for layer in layers:
+        if isinstance(layer, _Linear):
+            x = layer(x)
+        elif isinstance(layer, nn.Tanh):
+            np.tanh(x, out=x)
+        else:
+            np.maximum(x, 0.0, out=x)
+    return x
+
+
+def _view(parameter: Any) -> Array:
+    assert isinstance(parameter, Tensor)
     return parameter.detach().numpy()

@@ -162,8 +162,7 @@ class Collector:
         rollout = self._rollout
         if self._few_rows is not None:
             (observation,) = self._observations.values()
-            self._few_rows(observation[t], self._arrays["parameters"][t])
-            return self.state
+            return torch.from_numpy(self._few_rows(observation[t], self.state.numpy(), self._arrays["parameters"][t]))
         with torch.inference_mode():
             seen = {name: tensor[t].to(self._device) for name, tensor in rollout.observation.items()}
             if self.state.shape[1]:
