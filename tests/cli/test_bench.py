@@ -73,6 +73,13 @@ def test_a_fault_is_a_no_and_an_exit_code(surefoot: Surefoot, tmp_path: Path, fa
     assert "**no**" in text
 
 
+def test_a_missing_seed_is_told_and_no_success(surefoot: Surefoot, tmp_path: Path) -> None:
+    kept(tmp_path)
+    ended = surefoot("bench", "risk", "--results", tmp_path, "--seeds", "0", "1", "--report")
+    assert ended.code == 1
+    assert "yes, 1 of 2 seeds" in ended.out
+
+
 def test_one_bad_seed_of_two_is_enough() -> None:
     good, bad = record(-3.0), record(-3.0, limited=-3.16)
     assert judge(ARM, -3.0, [good, good]).holds

@@ -84,16 +84,17 @@ def flips(found: list[Outcome]) -> bool | None:
 
 
 def write_report(results: Path, seeds: list[int]) -> tuple[Path, bool]:
-    """The page, and whether all that was run holds."""
+    """The page, and whether all seeds of the worlds that were run are there and hold."""
     lines, good, episodes = [], True, 0
     for name in WORLDS:
         found = outcomes(results, name, seeds)
         if not found:
             continue
         world, flipped = WORLDS[name](), flips(found)
-        good = good and flipped is not False and all(outcome.holds for outcome in found)
+        complete = all(len(outcome.records) == len(seeds) for outcome in found)
+        good = good and complete and flipped is not False and all(outcome.holds for outcome in found)
         episodes = found[0].records[0]["episodes"]
-        lines += [*section(world, found), f"Flip: {verdict(flipped)}.", ""]
+        lines += [*section(world, found, len(seeds)), f"Flip: {verdict(flipped)}.", ""]
     path = results / "risk.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     head = INTRODUCTION.format(episodes=episodes, tolerance=TOLERANCE)
@@ -101,7 +102,7 @@ def write_report(results: Path, seeds: list[int]) -> tuple[Path, bool]:
     return path, good
 
 
-def section(world: World, found: list[Outcome]) -> list[str]:
+def section(world: World, found: list[Outcome], n_seeds: int) -> list[str]:
     """A heading and a table."""
     lines = [
         f"## {world.title}",
@@ -112,10 +113,10 @@ def section(world: World, found: list[Outcome]) -> list[str]:
         "| limit | best mean | mean | limited | violation, worst | loss, worst | trait (best) | λ at the end | holds |",
         "|--:|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
-    return [*lines, *(row(world, outcome) for outcome in found), ""]
+    return [*lines, *(row(world, outcome, n_seeds) for outcome in found), ""]
 
 
-def row(world: World, outcome: Outcome) -> str:
+def row(world: World, outcome: Outcome, n_seeds: int) -> str:
     """Means over seeds, and the worst seed."""
     wanted = world.best_trait(outcome.limit)
     multipliers = [record["multiplier"] for record in outcome.records]
@@ -128,7 +129,7 @@ def row(world: World, outcome: Outcome) -> str:
         f"{max(outcome.losses):+.1%}",
         f"{sum(outcome.traits) / len(outcome.traits):.3f}" + ("" if wanted is None else f" ({wanted:.3f})"),
         "" if multipliers[0] is None else f"{sum(multipliers) / len(multipliers):.2f}",
-        f"{verdict(outcome.holds)}, {len(outcome.records)} seeds",
+        f"{verdict(outcome.holds)}, {len(outcome.records)} of {n_seeds} seeds",
     ]
     return f"| {' | '.join(cells)} |"
 
