@@ -74,15 +74,20 @@ RECALL_PPO = {
     "n_steps": 128,
     "batch_size": 1024,
     "n_epochs": 6,
-    "gamma": 0.9,
+    "gamma": 0.95,
     "gae_lambda": 0.95,
-    "learning_rate": 1e-3,
-    "ent_coef": 0.01,
+    "learning_rate": 2e-3,
+    "ent_coef": 0.02,
     "policy": {"hidden_sizes": [64]},
 }
 
 
-def recalling(name: str, world: str, total_steps: int, chance: float, **world_settings: Any) -> Task:
+ONLY_THE_ANSWER = "γ is low because only the answer matters; what is discounted is reward, not what is remembered."
+
+
+def recalling(
+    name: str, world: str, total_steps: int, chance: float, gamma: float, note: str = "", **world_settings: Any
+) -> Task:
     return Task(
         name=name,
         section="recall",
@@ -90,7 +95,8 @@ def recalling(name: str, world: str, total_steps: int, chance: float, **world_se
         world_settings=world_settings,
         agents=RECALLING,
         total_steps=total_steps,
-        ppo=RECALL_PPO,
+        ppo={**RECALL_PPO, "gamma": gamma},
+        note=note,
         n_seeds=3,
         goal=0.985,
         probe_every=8_192,
@@ -146,12 +152,12 @@ def outside(name: str, total_steps: int, optimum: float | None) -> Task:
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        recalling("Recall, 5 distractors", "recall", 100_000, 0.25, k=5),
-        recalling("Recall, 20 distractors", "recall", 200_000, 0.25, k=20),
-        recalling("Recall, 50 distractors", "recall", 500_000, 0.25, k=50),
-        recalling("T-maze, corridor of 10", "t-maze", 150_000, 0.5, length=10),
-        greenhouse("Greenhouse, 3 heads", 0, 200_000),
-        greenhouse("Greenhouse, 8 heads", 5, 800_000),
+        recalling("Recall, 5 distractors", "recall", 60_000, 0.25, 0.5, ONLY_THE_ANSWER, k=5),
+        recalling("Recall, 20 distractors", "recall", 120_000, 0.25, 0.5, ONLY_THE_ANSWER, k=20),
+        recalling("Recall, 50 distractors", "recall", 300_000, 0.25, 0.5, ONLY_THE_ANSWER, k=50),
+        recalling("T-maze, corridor of 10", "t-maze", 100_000, 0.5, 0.95, length=10),
+        greenhouse("Greenhouse, 3 heads", 0, 120_000),
+        greenhouse("Greenhouse, 8 heads", 5, 120_000),
         Task(
             name="CartPole without velocities",
             section="velocities",
@@ -200,8 +206,8 @@ TASKS: dict[str, Task] = {
             published=f"−217.9 ± 140.1 ([zoo, with gSDE]({ZOO}))",
             note="No gSDE on either side.",
         ),
-        outside("RepeatPreviousEasy", 300_000, 1.0),
-        outside("CountRecallEasy", 300_000, 1.0),
+        outside("RepeatPreviousEasy", 150_000, 1.0),
+        outside("CountRecallEasy", 150_000, 1.0),
     )
 }
 
