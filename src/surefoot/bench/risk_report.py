@@ -154,5 +154,5 @@ def machine(results: Path) -> list[str]:
         "",
         *sorted(seen),
         "",
-        f"{len(records)} runs, {seconds / 60:.0f} minutes of training in all, by the clock of a machine that was shared.",
+        f"{len(records)} runs, {seconds / 60:.0f} minutes of training in all, on cores that others shared.",
     ]
