@@ -63,6 +63,19 @@ def test_statistics_are_frozen_until_the_update_is_over() -> None:
     assert not np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], before)
 
 
+def test_statistics_may_follow_every_step() -> None:
+    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0, follows=True), [0.0, 10.0], [4.0, 30.0])
+    normaliser.see(rows([8.0, 50.0], [0.0, 0.0]), ALL)
+    seen = np.array([[0, 10], [4, 30], [8, 50], [0, 0]])
+    assert normaliser.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
+    drift = normaliser.commit()  # means go from (2, 20) to (3, 22.5), in the standard deviations 2 and 10
+    assert drift == pytest.approx(0.5)
+    again = ObservationNormaliser(LINE, 10.0, follows=True)
+    again.load_state(normaliser.state())
+    again.see(rows([1.0, 1.0], [1.0, 1.0]), ALL)
+    assert float(again.moments["obs"].count) == 6
+
+
 def test_frozen_rollouts_count_as_much_as_the_first() -> None:
     normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
     normaliser.see(rows([8.0, 50.0], [1e6, 1e6]), np.array([True, False]))

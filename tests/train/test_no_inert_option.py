@@ -280,6 +280,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "ppo.max_nonfinite_updates": max_nonfinite_updates,
     "ppo.normalize_observations": Trains([True]),
     "ppo.normalize_rewards": Trains([True]),
+    "ppo.observation_statistics": Trains(["step"], {"ppo.normalize_observations": True}),
     "ppo.observation_clip": Trains([0.5], {"ppo.normalize_observations": True}),
     "ppo.reward_clip": Trains([0.01], {"ppo.normalize_rewards": True}),
     "policy.hidden_sizes": Trains([(4,), (8, 8), ()]),

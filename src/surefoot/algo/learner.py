@@ -95,7 +95,10 @@ class Learner:
         decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
         settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
         self.optimiser = Adam(self.flat.values, settings, self.flat.mask(decays))
-        self.observations = ObservationNormaliser(layout, ppo.observation_clip) if ppo.normalize_observations else None
+        follows = ppo.observation_statistics == "step"
+        self.observations = (
+            ObservationNormaliser(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
+        )
         self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
         self.collector = Collector(
             envs,

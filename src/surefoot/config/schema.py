@@ -113,6 +113,8 @@ class PPOConfig(Section):
     """Standardise float observations by running statistics, which are saved with the model."""
     normalize_rewards: bool = False
     """Divide rewards by the running spread of the discounted return, which is saved with the model."""
+    observation_statistics: Literal["rollout", "step"] = "rollout"
+    """When the statistics of observations move: between rollouts, or at every step, which adapts faster early on."""
     observation_clip: Annotated[float, Gt(0.0)] = 10.0
     """Largest normalised observation."""
     reward_clip: Annotated[float, Gt(0.0)] = 10.0
@@ -350,8 +352,9 @@ def _optimiser_complaints(ppo: PPOConfig) -> list[str]:
 def _other_complaints(config: Config) -> list[str]:
     ppo, policy, run = config.ppo, config.policy, config.run
     found = []
-    if not ppo.normalize_observations and changed(ppo, "observation_clip"):
-        found.append("ppo.observation_clip needs ppo.normalize_observations = true")
+    for name in ("observation_clip", "observation_statistics"):
+        if not ppo.normalize_observations and changed(ppo, name):
+            found.append(f"ppo.{name} needs ppo.normalize_observations = true")
     if not ppo.normalize_rewards and changed(ppo, "reward_clip"):
         found.append("ppo.reward_clip needs ppo.normalize_rewards = true")
     if run.patience and not run.eval_every:

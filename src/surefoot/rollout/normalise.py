@@ -18,18 +18,19 @@ TINY = 1e-8
 class ObservationNormaliser:
     """(x − mean) / std by leaf, clipped; statistics of what the policy acted upon.
 
-    Statistics are frozen within a rollout, so that rollout and update see the same numbers (M06). Only the very first
-    rollout, which has nothing to freeze, updates them before each step.
+    Statistics are frozen within a rollout (M06). Only the very first rollout, which has nothing to freeze, updates them
+    before each step; with ``follows``, every rollout does. Either way the update sees the numbers that were acted upon.
     """
 
-    def __init__(self, layout: Layout, clip: float) -> None:
+    def __init__(self, layout: Layout, clip: float, follows: bool = False) -> None:
         self._names = [leaf.name for leaf in layout.leaves if leaf.is_continuous]
         self._clip = clip
         self.moments = {leaf.name: Moments.empty(leaf.shape) for leaf in layout.leaves if leaf.is_continuous}
         self._seen: list[tuple[Mapping[str, Array], NDArray[np.bool_]]] = []
-        self._following = True
+        self._follows, self._following = follows, True
         self._scale: dict[str, tuple[Array, Array]] = {}
         self._freeze()
+        self._committed = dict(self._scale)
 
     def see(self, observation: Mapping[str, Array], live: NDArray[np.bool_]) -> None:
         """Count observations [N, ...] that are about to be acted upon in ``live`` rows."""
@@ -50,13 +51,14 @@ class ObservationNormaliser:
 
     def commit(self) -> float:
         """End of an update: take in what the rollout saw. How far the means moved, in old standard deviations."""
-        before = dict(self._scale)
+        before = self._committed
         if self._seen:
             live = np.stack([rows for _, rows in self._seen])
             self._absorb({n: np.stack([seen[n] for seen, _ in self._seen]) for n in self._names}, live)
         self._seen.clear()
-        self._following = False
+        self._following = self._follows
         self._freeze()
+        self._committed = dict(self._scale)
         drifts = [np.abs((self._scale[n][0] - before[n][0]) * before[n][1]).max(initial=0.0) for n in self._names]
         return float(max(drifts, default=0.0))
 
@@ -71,9 +73,10 @@ class ObservationNormaliser:
         """Restore statistics."""
         for name in self._names:
             self.moments[name] = Moments(*(state[f"{name}.{part}"] for part in ("count", "mean", "m2")))
-        self._following = any(float(m.count) == 0 for m in self.moments.values())
+        self._following = self._follows or any(float(m.count) == 0 for m in self.moments.values())
         self._seen.clear()
         self._freeze()
+        self._committed = dict(self._scale)
 
     def _absorb(self, observation: Mapping[str, Array], live: NDArray[np.bool_]) -> None:
         for name in self._names:
