@@ -18,7 +18,8 @@ INTRODUCTION = """# Does it learn?
 
 Made by `make bench-learning`, that is `python benchmarks/learning.py --system all --task all`; with
 `--report` it only rewrites this page from the runs kept in `learning/`. Both systems run the same settings on
-the same machine with one torch thread.
+the same machine with one torch thread; Surefoot normalises advantages by minibatch and lets the statistics of
+observations follow every step, as SB3 does (its own defaults are by rollout).
 
 A seed's score is the mean undiscounted return of the deterministic policy over 100 evaluation episodes (20 on
 MuJoCo) with the training normaliser frozen. The first line of a cell is the mean over seeds, IQM their

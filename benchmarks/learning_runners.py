@@ -176,6 +176,7 @@ def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
         policy={"hidden_sizes": task.hidden_sizes, "activation": "tanh", "log_std_init": task.log_std_init},
         adam_eps=task.adam_eps,
         normalize_advantage="minibatch",  # as SB3 does
+        **({"observation_statistics": "step"} if task.normalize else {}),  # as SB3 does
         **more,
     )
     wall, cpu = time.perf_counter(), time.process_time()
