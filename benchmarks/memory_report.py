@@ -39,6 +39,11 @@ RECALL = """## Recall
 *Recall*: one of four symbols is shown, then k random ones that mean nothing, then the question which came first; the
 right answer pays 1. *T-maze*: a sign at the start of a corridor says which way to turn at its end. Memory must reach
 0.95 of the optimum; the best policy without memory guesses. All agents have the same budget and settings.
+
+The settings were chosen on seed 0 of the LSTM, which is among the seeds below, from nine trial runs with 20 and 50
+distractors. The others were slower: with γ 0.99, learning rate 0.001, entropy 0.01 and 16 envs, 20 distractors took
+123,000 steps, and 50 were at chance after as many; with γ 0.9 and 32 envs they were at 0.52 after 246,000. With γ 0.7,
+learning rate 0.002 and entropy 0.003 the policy lost its entropy at chance.
 """
 
 VELOCITIES = """## Positions without velocities
@@ -58,7 +63,7 @@ ago, CountRecallEasy how often a colour has been dealt so far (0 to 26). No figu
 FACTORED = """## Factored actions
 
 `surefoot.envs.Greenhouse`: an operation (wait, plant, prune), a slot, a kind and dials, most of which matter only for
-some operations, under masks that depend on the operation; every order carried out pays 1, 32 a episode. The flat agent
+some operations, under masks that depend on the operation; every order carried out pays 1, 32 an episode. The flat agent
 has one action for each element of the product, with the masks that say the same, and the same settings. The goal is
 99 % of the optimum.
 """
@@ -141,12 +146,12 @@ def verdict(ours: Sequence[Record], theirs: Sequence[Record], task: Task) -> str
 
 def factored_table(runs: Runs) -> list[str]:
     lines = [
-        "| task | factored heads | steps | one flat action | steps | flat ÷ factored, mean steps |",
-        "|---|---|---|---|---|--:|",
+        "| task | factored heads | one flat action | flat ÷ factored, mean steps |",
+        "|---|---|---|--:|",
     ]
     for task in section("factored"):
         heads, flat = (runs.get((task.name, agent), []) for agent in ("factored", "flat"))
-        cells = [result(heads, 2), steps(heads), result(flat, 2), steps(flat), ratio(heads, flat)]
+        cells = [result(heads, 2), result(flat, 2), ratio(heads, flat)]
         lines.append(f"| {task.name} | {' | '.join(cells)} |")
     return [*lines, ""]
 
@@ -164,8 +169,9 @@ def result(group: Sequence[Record], digits: int) -> str:
     if not group:
         return "not run yet"
     middle = spread(*estimate(scores(group), interquartile_mean), digits)
-    lines = [spread(*estimate(scores(group), mean), digits), f"IQM {middle}", f"{len(group)} seeds"]
-    if any(record["reached_at"] is not None for record in group):
+    seeds = "1 seed" if len(group) == 1 else f"{len(group)} seeds"
+    lines = [spread(*estimate(scores(group), mean), digits), f"IQM {middle}", seeds]
+    if group[0]["settings"]["goal"] is not None:
         lines.append(f"steps {steps(group)}")
     return "<br>".join(lines)
 
@@ -201,7 +207,8 @@ def details(runs: Runs) -> list[str]:
             if group := runs.get((task.name, agent.name)):
                 each = ", ".join(number(record["mean"], 3) for record in group)
                 spent = ", ".join(f"{record['env_steps']:,}" for record in group)
-                lines += [f"- {NAMES[agent.name]}: {each} (env steps {spent})"]
+                own = f", `memory={plain(agent.ppo['memory'])}`" if "memory" in agent.ppo else ""
+                lines += [f"- {NAMES[agent.name]}{own}: {each} (env steps {spent})"]
         lines += [""]
     return lines
 
