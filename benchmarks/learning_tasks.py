@@ -142,6 +142,7 @@ TASKS: dict[str, Task] = {
             vf_coef=0.19,
             max_grad_norm=5.0,
             normalize=True,
+            log_std_init=0.5,
             published=(Published("88.3 ± 2.6", "SB3 zoo, 20k steps, with gSDE", ZOO),),
             zoo={
                 "n_steps": 8,
@@ -152,7 +153,9 @@ TASKS: dict[str, Task] = {
                 "ortho_init": False,
             },
             note="No gSDE on either side. Rollout, batch and learning rate are what served SB3 best without it on "
-            "three other seeds (the zoo's own without gSDE: −46 to −100); the rest is the zoo's.",
+            "three other seeds (the zoo's own without gSDE: −46 to −100); the rest is the zoo's, but for the initial "
+            "log σ: with 0, SB3 found the goal on 5 of 5 seeds and Surefoot on 2 to 4 of 5, doing nothing on the others, "
+            "which costs nothing either; with 0.5 both find it.",
         ),
         Task(
             env_id="Acrobot-v1",

@@ -66,6 +66,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "MountainCarContinuous-v0": {
         "n_envs": 1,
         "total_timesteps": 20_000,
+        "policy": {"log_std_init": 0.5},
         "ppo": {
             "n_steps": 1024,
             "batch_size": 64,
