@@ -181,8 +181,10 @@ def _meet(envs: WorkerEnvs, kind: str, rng: random.Random) -> float:
 
 
 def segments() -> set[str]:
-    """Named pieces of shared memory on this machine."""
-    return {path.name for path in SHARED_MEMORY.iterdir() if path.is_file()} if SHARED_MEMORY.exists() else set()
+    """Named pieces of shared memory on this machine; but not the semaphores of `multiprocessing`, which Surefoot does
+    not use and other programs make at any time."""
+    found = {path.name for path in SHARED_MEMORY.iterdir() if path.is_file()} if SHARED_MEMORY.exists() else set()
+    return {name for name in found if not name.startswith("sem.mp-")}
 
 
 class _Watchdog:
