@@ -97,6 +97,22 @@ class MaskForm:
         return sum(size * count for size, count in zip(self.sizes[:h], counts, strict=True))
 
     def _by_head(self, given: Mapping[Any, Any], n_rows: int, whose: str) -> Array:
+        found = np.ones((n_rows, self.flat_width), np.bool_)
+        for name, part in given.items():
+            columns = self._flat_columns.get(name)
+            mask = np.asarray(part)
+            if columns is None or mask.dtype != np.bool_ or mask.shape != (n_rows, columns.stop - columns.start):
+                return self._any_by_head(given, n_rows, whose)
+            found[:, columns] = mask
+        return found
+
+    @cached_property
+    def _flat_columns(self) -> dict[str, slice]:
+        ends = np.cumsum(self.sizes).tolist()
+        return {name: slice(end - n, end) for name, end, n in zip(self.names, ends, self.sizes, strict=True)}
+
+    def _any_by_head(self, given: Mapping[Any, Any], n_rows: int, whose: str) -> Array:
+        """Masks that depend on choices, or are not flags of the usual shape; or an error."""
         unknown = next((name for name in given if name not in self.names), None)
         if unknown is not None:
             raise EnvError(

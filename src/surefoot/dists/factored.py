@@ -365,6 +365,8 @@ class FactoredFamily(Family):
 
     def to_env(self, action: Tensor) -> Any:
         """Env actions of N rows: one array, or a dict or tuple of such arrays as the space has it."""
+        if self._is_one_part and isinstance(self._space, spaces.MultiDiscrete):
+            return self._parts[0].family.to_env(action)
         found: dict[Path, Any] = {}
         for part in self._parts:
             stored = action if self._is_one_part else action[:, part.columns].to(part.family.action_dtype)
