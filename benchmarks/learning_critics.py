@@ -3,8 +3,8 @@
     python benchmarks/learning_critics.py --jobs 1
     python benchmarks/learning_critics.py --report
 
-One JSON per run is kept under `benchmarks/results/critics/`; those of the scalar critic are Surefoot's runs of the
-learning benchmark. A run that is there is not run again, so the program may be stopped and started at will.
+One JSON per run is kept under `benchmarks/results/critics/`; a run that is there is not run again, so the program may
+be stopped and started at will.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ INTRODUCTION = """# Distributional critics on classic control
 
 Made by `make bench-critics`, that is `python benchmarks/learning_critics.py`; with `--report` it only rewrites the page
 from the kept runs. Settings, seeds, evaluation and intervals are those of the [learning benchmark](learning.md); only
-the section `critic` differs, and the scalar critic's runs are Surefoot's of that benchmark. A critic is *below scalar*
-only if the whole 95 % interval of the difference of means is below zero. Seconds are CPU time of training per run, wall
-time in parentheses; other programs shared the cores.
+the section `critic` differs. A critic is *below scalar* only if the whole 95 % interval of the difference of means is
+below zero. Seconds are CPU time of training per run, wall time in parentheses; other programs shared the cores.
 """
 
 
@@ -57,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--jobs must be at least 1, got {options.jobs}")
     failed = 0
     if not options.report:
-        jobs = [job_of(system, task, seed) for task in CHOSEN for seed in options.seeds for system in SYSTEMS]
+        jobs = [CriticJob(system, task, seed) for task in CHOSEN for seed in options.seeds for system in SYSTEMS]
         pending = [job for job in jobs if not finished(job)]
         print(f"{len(jobs)} runs, {len(jobs) - len(pending)} kept from before, {len(pending)} to do", flush=True)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill is a Ctrl-C
@@ -68,10 +67,6 @@ def main(arguments: list[str] | None = None) -> int:
             return 130
     print(f"wrote {write_report(options.seeds)}")
     return 1 if failed else 0
-
-
-def job_of(system: str, task: str, seed: int) -> Job:
-    return (CriticJob if system in CRITICS else Job)(system, task, seed)
 
 
 def write_report(seeds: list[int]) -> Path:
@@ -92,7 +87,7 @@ def write_report(seeds: list[int]) -> Path:
 def records(system: str, task: str, seeds: list[int]) -> list[dict[str, Any]]:
     """Kept runs in the order of seeds."""
     found = []
-    for path in (job_of(system, task, seed).path() for seed in seeds):
+    for path in (CriticJob(system, task, seed).path() for seed in seeds):
         if path.exists():
             found.append(json.loads(path.read_text()))
             check_settings(found[-1], path)

@@ -157,6 +157,8 @@ def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
     def schedule(start: float, anneal: bool) -> float | str:
         return f"linear({start}, 0)" if anneal else start
 
+    if task.normalize:
+        more = {"observation_statistics": "step"} | more  # as SB3 does
     agent = PPO(
         task.env_id,
         n_envs=task.n_envs,
@@ -176,7 +178,6 @@ def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
         policy={"hidden_sizes": task.hidden_sizes, "activation": "tanh", "log_std_init": task.log_std_init},
         adam_eps=task.adam_eps,
         normalize_advantage="minibatch",  # as SB3 does
-        **({"observation_statistics": "step"} if task.normalize else {}),  # as SB3 does
         **more,
     )
     wall, cpu = time.perf_counter(), time.process_time()
