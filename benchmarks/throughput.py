@@ -26,6 +26,8 @@ LEARNED = 40.0
 PACKAGES = ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "jax")
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+KEPT = RESULTS / "throughput.json"
+"""Figures of the last run of each workload; one that is not run again keeps its own."""
 COMPARISONS: dict[str, list[str]] = {
     "cartpole": [
         "surefoot",
@@ -244,22 +246,22 @@ def cpu_name() -> str:
 def main() -> None:
     """Run what is asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workloads", nargs="*", default=list(COMPARISONS))
+    parser.add_argument("--workloads", nargs="*", default=list(COMPARISONS), help="the others keep their figures")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--skip-extras", action="store_true")
     arguments = parser.parse_args()
-    results = {}
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"speeds": {}, "extras": []}
     for workload in arguments.workloads:
         children = compare(workload, arguments.repeats, arguments.iterations)
-        results[workload] = summarise(children, arguments.iterations, workload)
-    lines: list[str] = []
+        kept["speeds"][workload] = summarise(children, arguments.iterations, workload)
     if not arguments.skip_extras:
-        for part in (limit_seconds, phases, checkpoint_cost, many_envs, worker_scaling, import_times):
-            lines += part()
+        parts = (limit_seconds, phases, checkpoint_cost, many_envs, worker_scaling, import_times)
+        kept["extras"] = [line for part in parts for line in part()]
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "throughput.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-    (RESULTS / "throughput.md").write_text(report(results, lines), encoding="utf-8")
+    KEPT.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    speeds = {workload: kept["speeds"][workload] for workload in COMPARISONS if workload in kept["speeds"]}
+    (RESULTS / "throughput.md").write_text(report(speeds, kept["extras"]), encoding="utf-8")
     print((RESULTS / "throughput.md").read_text(encoding="utf-8"))
 
 

@@ -46,7 +46,7 @@ class ObservationNormaliser:
         for name in self._names:
             mean, inverse = self._scale[name]
             scaled = (observation[name] - mean) * inverse
-            out[name] = np.clip(scaled, -self._clip, self._clip)
+            out[name] = np.minimum(np.maximum(scaled, -self._clip), self._clip)
         return out
 
     def commit(self) -> float:
@@ -105,15 +105,20 @@ class RewardNormaliser:
 
     def absorb(self, reward: Tensor, done: Tensor, valid: Tensor) -> None:
         """Count a rollout's raw rewards [T, N]."""
-        discounted = torch.empty_like(reward, dtype=torch.float64)
-        rewards, dones, rows = reward.to(torch.float64), done.bool(), valid.bool()
-        running = self.running
-        for t in range(reward.shape[0]):
-            running = torch.where(rows[t], running * self._gamma + rewards[t], running)
+        # In numpy: a row is few numbers, so that the time is that of the calls.
+        rewards, rows = reward.double().cpu().numpy(), valid.bool().cpu().numpy()
+        ends = done.bool().cpu().numpy() | ~rows
+        gamma = np.where(rows, self._gamma, 1.0)
+        gained = np.where(rows, rewards, 0.0)
+        stays = (~ends).astype(np.float64)
+        discounted = np.empty_like(rewards)
+        running = self.running.numpy().copy()
+        for t in range(len(rewards)):
+            running = running * gamma[t] + gained[t]
             discounted[t] = running
-            running = torch.where(dones[t] | ~rows[t], torch.zeros_like(running), running)
-        self.running = running
-        self.moments = merge(self.moments, Moments.from_batch(discounted[rows]))
+            running = running * stays[t]
+        self.running = torch.from_numpy(running)
+        self.moments = merge(self.moments, Moments.from_batch(torch.from_numpy(discounted[rows])))
 
     @property
     def scale(self) -> float:
