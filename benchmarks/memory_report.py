@@ -70,9 +70,10 @@ has one action for each element of the product, with the masks that say the same
 
 TRANSFORMER = """## No transformer
 
-`memory.kind` is `lstm` or `gru`; a transformer memory is left out. It would have to beat the above to pay for its cost:
-a window of L past features per env in state, checkpoint and every sequence start, and L times the work of a recurrent
-cell in each acting step. {figures}
+`memory.kind` is `lstm` or `gru`; a transformer memory is left out. None was built, so none was measured: it would need
+a window of past features for each env in state, checkpoint and every sequence start, and work in each acting step that
+grows with the window, and the recall worlds leave it little to win.
+{figures}
 """
 
 
@@ -168,9 +169,10 @@ def ratio(heads: Sequence[Record], flat: Sequence[Record]) -> str:
 def result(group: Sequence[Record], digits: int) -> str:
     if not group:
         return "not run yet"
-    middle = spread(*estimate(scores(group), interquartile_mean), digits)
-    seeds = "1 seed" if len(group) == 1 else f"{len(group)} seeds"
-    lines = [spread(*estimate(scores(group), mean), digits), f"IQM {middle}", seeds]
+    lines = [f"{number(group[0]['mean'], digits)}", "1 seed"]
+    if len(group) > 1:
+        middle = spread(*estimate(scores(group), interquartile_mean), digits)
+        lines = [spread(*estimate(scores(group), mean), digits), f"IQM {middle}", f"{len(group)} seeds"]
     if group[0]["settings"]["goal"] is not None:
         lines.append(f"steps {steps(group)}")
     return "<br>".join(lines)

@@ -113,7 +113,7 @@ def test_a_span_spreads_the_times_for_which_units_remember(kind: str, layers: in
 
 
 def test_a_span_lets_a_gru_tell_what_came_first_after_fifty_other_inputs() -> None:
-    """With keep gates of one half, nothing is left of it; an LSTM's weights alone keep enough."""
+    """With keep gates of one half, nothing is left of it."""
     first, rest = torch.randn(2, 1, F), torch.randn(1, 50, F).expand(2, -1, -1)
     difference = []
     for span in (None, 50):
