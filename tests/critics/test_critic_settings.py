@@ -32,7 +32,6 @@ def with_critic(base: dict[str, Any], **more: Any) -> dict[str, Any]:
         (with_critic(CATEGORICAL, v_min=0.0), ["critic.v_min", "critic.v_max"]),
         (with_critic(CATEGORICAL, v_min=1.0, v_max=1.0), ["critic.v_min = 1", "critic.v_max = 1"]),
         (with_critic(CATEGORICAL, v_min=0.0, v_max=1.0, popart=True), ["critic.popart", "critic.v_min"]),
-        (with_critic(CATEGORICAL, popart=True), ["critic.popart", "ppo.clip_range_vf"]),
         (with_critic(SCALAR, targets="backup"), ["critic.targets", "critic.kind"]),
         (with_critic(SCALAR, targets="monte_carlo"), ["critic.targets", "critic.kind"]),
         (with_critic(SCALAR, clip_mode="mean_only") | {"clip_range_vf": 0.2}, ["critic.clip_mode", "critic.kind"]),

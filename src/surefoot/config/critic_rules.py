@@ -33,7 +33,7 @@ def critic_complaints(config: Config) -> list[str]:
     if critic.kind == "scalar" and critic.targets in ("monte_carlo", "backup"):
         found.append(f'critic.targets = "{critic.targets}" is for a law: set critic.kind = "quantile" or "categorical"')
     if critic.kind == "categorical":
-        found += _support(critic, config.ppo)
+        found += _support(critic)
     if critic.twin == "trunks" and config.policy.shared:
         found.append('critic.twin = "trunks" contradicts policy.shared, one trunk for all: use critic.twin = "heads"')
     if critic.twin == "trunks" and config.memory.kind != "none":
@@ -50,7 +50,7 @@ def _unused(critic: CriticConfig) -> list[str]:
     ]
 
 
-def _support(critic: CriticConfig, ppo: PPOConfig) -> list[str]:
+def _support(critic: CriticConfig) -> list[str]:
     if (critic.v_min is None) != (critic.v_max is None):
         return ["critic.v_min and critic.v_max go together: give both, or neither for a support that follows"]
     if critic.v_min is not None and critic.v_max is not None:
@@ -60,11 +60,6 @@ def _support(critic: CriticConfig, ppo: PPOConfig) -> list[str]:
         if critic.popart:
             found.append("critic.popart contradicts the fixed support critic.v_min, critic.v_max: drop one of them")
         return found
-    if critic.popart and ppo.clip_range_vf is None:
-        return [
-            'critic.popart with critic.kind = "categorical", whose support follows the returns by itself, changes only '
-            "the unit of ppo.clip_range_vf: set that, or drop critic.popart"
-        ]
     return []
 
 
