@@ -186,8 +186,8 @@ class CriticConfig(Section):
     twin: Literal["none", "heads", "trunks"] = "none"
     """Two critics, of which the lower is believed: two heads on one trunk, or each with a trunk of its own."""
     popart: bool = False
-    """Let the critic predict in units of the returns' spread, which is then also the unit of ppo.clip_range_vf. All that
-    it adds to a categorical critic, whose support follows the returns anyway."""
+    """Let the critic predict in units of the returns' spread, which is then also the unit of ppo.clip_range_vf; that is
+    all that it adds to a categorical critic, whose support follows the returns anyway."""
     clip_mode: Literal["none", "mean_only", "mean_and_variance", "per_quantile"] = "none"
     """What ppo.clip_range_vf holds near its old value in a quantile or categorical critic: the mean; the mean, with at
     most twice the old spread; or each quantile."""
