@@ -145,3 +145,5 @@ def test_without_a_compiler_training_runs_uncompiled_and_says_so(monkeypatch: py
     with pytest.warns(SurefootWarning, match=r"no C\+\+ compiler"):
         agent.learn(32)
     assert isinstance(agent.learner.updater.step, EagerStep)
+    with pytest.warns(SurefootWarning, match=r"no C\+\+ compiler"):
+        assert not compiling.decide("auto", torch.device("cpu"), compiling.PAYING_STEPS)

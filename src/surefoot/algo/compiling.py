@@ -21,8 +21,7 @@ def decide(setting: bool | Literal["auto"], device: torch.device, gradient_steps
     if setting is False or (setting == "auto" and gradient_steps < PAYING_STEPS):
         return False
     if device.type == "cpu" and not has_compiler():
-        if setting is True:
-            warnings.warn("no C++ compiler found: training runs uncompiled", SurefootWarning, stacklevel=2)
+        warnings.warn("no C++ compiler found: training runs uncompiled", SurefootWarning, stacklevel=2)
         return False
     return True
 
