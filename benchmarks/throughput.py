@@ -247,7 +247,7 @@ def main() -> None:
     """Run what is asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", nargs="*", default=list(COMPARISONS), help="the others keep their figures")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=13)
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--skip-extras", action="store_true")
     arguments = parser.parse_args()
