@@ -177,8 +177,8 @@ TASKS: dict[str, Task] = {
             "HalfCheetah-v5",
             "1442.6 ± 46.0",
             n_seeds=5,
-            note=" Three seeds were planned; after these the difference was −92.6 [−213.4, −0.2], so both got two more. "
-            "With Surefoot's own default, statistics frozen within a rollout, its first three seeds gave 1573, 1405, 648.",
+            note=" Three seeds were planned; after these the difference was −92.6 [−213.4, −0.2], so both got two "
+            "more. With Surefoot's own default, statistics frozen within a rollout, three seeds gave 1573, 1405, 648.",
         ),
         mujoco("Hopper-v5", "2382.9 ± 271.7", n_seeds=3),
     )
