@@ -183,14 +183,14 @@ def report(results: dict[str, dict[str, dict[str, Any]]], extras: list[str]) -> 
             f"{p} {version(p)}" for p in ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "jax")
         ),
         "",
-        "| workload | system | steps/s, median (range) | warm-up | mean return |",
-        "|---|---|---|---|---|",
+        "| workload | system | steps/s, median (range) | rounds | warm-up | mean return |",
+        "|---|---|---|--:|---|---|",
     ]
     for workload, systems in results.items():
         for name, r in systems.items():
             lines.append(
                 f"| {workload} | {name} | {r['steps_per_second']:.0f} ({r['slowest']:.0f}–{r['fastest']:.0f}) "
-                f"| {r['warm_up_seconds']:.1f} s | {r['mean_return']:.1f} |"
+                f"| {len(r['walls'])} | {r['warm_up_seconds']:.1f} s | {r['mean_return']:.1f} |"
             )
     lines += [
         "",

@@ -20,6 +20,8 @@ from throughput_systems import WORKLOADS, Workload
 from torch import nn
 
 from surefoot import PPO
+from surefoot.algo import learner as learner_module
+from surefoot.algo.record import UpdateRecord
 from surefoot.config.schema import RunConfig
 from surefoot.rollout.make import make_envs
 from surefoot.train.run import Captured, Run
@@ -126,7 +128,7 @@ def phases() -> list[str]:
     agent = PPO("CartPole-v1", compile=True)
     agent.learn(2 * 2048)
     learner = agent.learner
-    spent = dict.fromkeys(("env step", "inference", "buffer", "update"), 0.0)
+    spent = dict.fromkeys(("env step", "inference", "buffer", "values and GAE", "update", "logging"), 0.0)
 
     def timed(owner: Any, name: str, phase: str) -> None:
         call = getattr(owner, name)
@@ -145,10 +147,12 @@ def phases() -> list[str]:
     timed(learner.collector, "_store", "buffer")
     timed(learner.collector, "_observe", "buffer")
     timed(learner.updater, "update", "update")
+    timed(learner_module, "estimate", "values and GAE")
+    timed(UpdateRecord, "metrics", "logging")
     began = time.perf_counter()
     agent.learn(8 * 2048)
     whole = time.perf_counter() - began
-    spent["estimates, logging, rest"] = whole - sum(spent.values())
+    spent["rest"] = whole - sum(spent.values())
     rows = [f"| {phase} | {seconds / 8 * 1e3:.1f} ms | {seconds / whole:.0%} |" for phase, seconds in spent.items()]
     return [
         "## Where the time goes",

@@ -155,7 +155,7 @@ def peer(algorithm: Any, workload: Workload, **more: Any) -> tuple[Callable[[int
     def report() -> Report:
         infos = model.ep_info_buffer or []
         mean = sum(float(info["r"]) for info in infos) / max(len(infos), 1)
-        updates = model._n_updates // (1 if more.get("per_epoch") else workload.n_epochs)
+        updates = model._n_updates // workload.n_epochs  # they count epochs
         return Report(model.num_timesteps, updates * workload.gradient_steps, mean)
 
     return run, report

@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from faults import store_faults, training_faults, worker_faults
+from faults.worker_faults import Watchdog
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 KEPT = DOCS / "reliability.json"
+
+SUITE_SECONDS = 3600.0
+"""A suite that takes longer hangs, which is a failure: the program ends with a traceback."""
 
 Figures = dict[str, Any]
 
@@ -204,7 +208,8 @@ def main() -> None:
             continue
         print(f"{name} …", flush=True)
         began = time.perf_counter()
-        figures[name] = suite() | {"seconds": round(time.perf_counter() - began, 1)}
+        with Watchdog(SUITE_SECONDS + (60 * options.soak_minutes if name == "soak" else 0)):
+            figures[name] = suite() | {"seconds": round(time.perf_counter() - began, 1)}
         print(json.dumps(figures[name]), flush=True)
         if not options.quick:
             DOCS.mkdir(exist_ok=True)

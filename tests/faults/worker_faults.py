@@ -62,7 +62,7 @@ def worker_faults(n: int = 100, timeout: float = 1.0, seed: int = 0) -> dict[str
         for i in range(n):
             kind = kinds[i % len(kinds)]
             before = envs.n_restarts
-            with _Watchdog(60):
+            with Watchdog(60):
                 try:
                     seconds = _meet(envs, kind, rng)
                 except EnvError:
@@ -187,7 +187,7 @@ def segments() -> set[str]:
     return {name for name in found if not name.startswith("sem.mp-")}
 
 
-class _Watchdog:
+class Watchdog:
     """Ends the process, with a traceback, if its block takes too long: a deadlock must not look like patience."""
 
     def __init__(self, seconds: float) -> None:

@@ -12,8 +12,8 @@ import torch
 from surefoot.errors import SurefootWarning
 
 PAYING_STEPS = 20_000
-"""Gradient steps from which ``compile = "auto"`` compiles. Compiling takes some 10 to 15 s and saves about a
-millisecond a step; benchmarks/results/throughput.md has the figures."""
+"""Gradient steps from which ``compile = "auto"`` compiles: about twice the break-even that
+benchmarks/results/throughput.md has measured."""
 
 
 def decide(setting: bool | Literal["auto"], device: torch.device, gradient_steps: int) -> bool:
