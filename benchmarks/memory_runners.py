@@ -118,9 +118,12 @@ def train_sb3_contrib(task: Task, agent: Agent, seed: int) -> Trained:
     for name in ("learning_rate", "clip_range"):
         if isinstance(given[name], str):  # linear(start, 0)
             given[name] = LinearSchedule(float(given[name].removeprefix("linear(").split(",")[0]), 0.0, 1.0)
-    env: Any = make_vec_env(world_of(task, agent), n_envs=given.pop("n_envs"), seed=seed)
-    if given.pop("normalize_observations") and given.pop("normalize_rewards"):
-        env = VecNormalize(env, gamma=given["gamma"])
+    env = VecNormalize(
+        make_vec_env(world_of(task, agent), n_envs=given.pop("n_envs"), seed=seed),
+        norm_obs=given.pop("normalize_observations"),
+        norm_reward=given.pop("normalize_rewards"),
+        gamma=given["gamma"],
+    )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
         model = RecurrentPPO(
@@ -144,7 +147,7 @@ def train_sb3_contrib(task: Task, agent: Agent, seed: int) -> Trained:
     minibatches = -(-env.num_envs * given["n_steps"] // given["batch_size"])
     return Trained(
         version=version("sb3-contrib"),
-        returns=evaluate(model, env, world_of(task, agent)(), task.n_eval_episodes),
+        returns=evaluate(model, env.normalize_obs, world_of(task, agent)(), task.n_eval_episodes),
         reached_at=None,
         env_steps=model.num_timesteps,
         gradient_steps=model._n_updates * minibatches,  # SB3 counts epochs
@@ -154,9 +157,8 @@ def train_sb3_contrib(task: Task, agent: Agent, seed: int) -> Trained:
     )
 
 
-def evaluate(model: Any, normaliser: Any, env: Env, n_episodes: int) -> list[float]:
+def evaluate(model: Any, normalise: Callable[[Any], Any], env: Env, n_episodes: int) -> list[float]:
     """Undiscounted returns of deterministic episodes, episode k from seed EVAL_SEED + k."""
-    normalise = getattr(normaliser, "normalize_obs", lambda observation: observation)
     returns = []
     for episode in range(n_episodes):
         observation, _ = env.reset(seed=EVAL_SEED + episode)
