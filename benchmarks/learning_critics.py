@@ -10,16 +10,14 @@ be stopped and started at will.
 from __future__ import annotations
 
 import argparse
-import json
-import signal
-import sys
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from learning import RESULTS, Job, execute, finished
-from learning_report import cost, estimate, interquartile_mean, mean, number, scores, settings, spread, verdict
-from learning_tasks import CRITICS, TASKS, check_settings
+from kept_runs import RESULTS, Record, add_jobs_option, bring_up_to_date, read
+from learning import LearningJob
+from learning_report import settings, verdict
+from learning_tasks import CRITICS, TASKS, wanted_settings
+from tables import cost, number, result
 
 CHOSEN = ("CartPole-v1", "Pendulum-v1")
 SYSTEMS = {
@@ -38,35 +36,23 @@ below zero. Seconds are CPU time of training per run, wall time in parentheses; 
 """
 
 
-@dataclass(frozen=True)
-class CriticJob(Job):
-    """A run that is kept beside the learning benchmark's, not among them."""
-
-    def path(self) -> Path:
-        return RESULTS / "critics" / self.system / f"{self.task}-seed{self.seed}.json"
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, one torch thread each (default 1)")
+    add_jobs_option(parser)
     parser.add_argument("--report", action="store_true", help="run nothing, write critics.md from the kept runs")
     options = parser.parse_args(arguments)
-    if options.jobs < 1:
-        parser.error(f"--jobs must be at least 1, got {options.jobs}")
-    failed = 0
-    if not options.report:
-        jobs = [CriticJob(system, task, seed) for task in CHOSEN for seed in options.seeds for system in SYSTEMS]
-        pending = [job for job in jobs if not finished(job)]
-        print(f"{len(jobs)} runs, {len(jobs) - len(pending)} kept from before, {len(pending)} to do", flush=True)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill is a Ctrl-C
-        try:
-            failed = execute(pending, options.jobs)
-        except KeyboardInterrupt:
-            print("stopped; finished runs are kept, start again to go on", file=sys.stderr)
-            return 130
-    print(f"wrote {write_report(options.seeds)}")
-    return 1 if failed else 0
+    jobs = [] if options.report else select(options.seeds)
+    return bring_up_to_date(jobs, options.jobs, wanted_settings, partial(write_report, options.seeds))
+
+
+def select(seeds: list[int]) -> list[LearningJob]:
+    return [job(system, task, seed) for task in CHOSEN for seed in seeds for system in SYSTEMS]
+
+
+def job(system: str, task: str, seed: int) -> LearningJob:
+    """A run that is kept beside the learning benchmark's, not among them."""
+    return LearningJob(system, task, seed, folder="critics")
 
 
 def write_report(seeds: list[int]) -> Path:
@@ -84,27 +70,20 @@ def write_report(seeds: list[int]) -> Path:
     return path
 
 
-def records(system: str, task: str, seeds: list[int]) -> list[dict[str, Any]]:
+def records(system: str, task: str, seeds: list[int]) -> list[Record]:
     """Kept runs in the order of seeds."""
-    found = []
-    for path in (CriticJob(system, task, seed).path() for seed in seeds):
-        if path.exists():
-            found.append(json.loads(path.read_text()))
-            check_settings(found[-1], path)
-    return found
+    paths = [job(system, task, seed).path() for seed in seeds]
+    return [read(path, wanted_settings) for path in paths if path.exists()]
 
 
-def row(task: str, system: str, group: list[dict[str, Any]], scalar: list[dict[str, Any]], wanted: int) -> str:
+def row(task: str, system: str, group: list[Record], scalar: list[Record], wanted: int) -> str:
     if not group:
         return f"| {task} | {SYSTEMS[system]} | not run yet | | |"
-    found = scores(group)
-    middle = estimate(found, interquartile_mean)
-    result = f"{spread(*estimate(found, mean))}<br>IQM {spread(*middle)}<br>{len(group)} seeds"
     compared = ""
     if system in CRITICS:
         complete = min(len(group), len(scalar)) >= wanted
-        compared = verdict(found, scores(scalar), "scalar") if complete else "once all seeds are in"
-    return f"| {task} | {SYSTEMS[system]} | {result} | {compared} | {cost(group)} |"
+        compared = verdict(group, scalar, "scalar") if complete else "once all seeds are in"
+    return f"| {task} | {SYSTEMS[system]} | {result(group)} | {compared} | {cost(group)} |"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 ZOO = "https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/benchmark.md"
@@ -66,13 +65,6 @@ class Task:
             del values[prose]
         values["hidden_sizes"] = list(self.hidden_sizes)
         return values
-
-    def rollout_size(self) -> int:
-        return self.n_envs * self.n_steps
-
-    def minibatches(self) -> int:
-        """Per epoch; a last, shorter one counts."""
-        return -(-self.rollout_size() // self.batch_size)
 
 
 def mujoco(env_id: str, published: str, n_seeds: int, note: str = "") -> Task:
@@ -199,10 +191,6 @@ def system_settings(system: str, task: Task) -> dict[str, Any]:
     return {**task.settings(), **(task.zoo if system == "sb3-zoo" else {}), **own}
 
 
-def check_settings(record: Mapping[str, Any], path: Path) -> None:
-    """A kept run that was made with other settings is neither replaced nor reported silently."""
-    kept, wanted = record["settings"], system_settings(record["system"], TASKS[record["task"]])
-    if different := {key for key in kept.keys() | wanted.keys() if kept.get(key) != wanted.get(key)}:
-        raise SystemExit(
-            f"{path} was made with other settings ({', '.join(sorted(different))}); delete it to run again"
-        )
+def wanted_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that a kept run must have been made with."""
+    return system_settings(record["system"], TASKS[record["task"]])

@@ -11,20 +11,16 @@ stopped and started at will.
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
-import os
-import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from learning import RESULTS, keep
-from memory_tasks import TASKS, check_settings
+from kept_runs import RESULTS, Record, bring_up_to_date
+from memory_report import write_report
+from memory_tasks import TASKS, wanted_settings
 
 
 @dataclass(frozen=True)
-class Job:
+class MemoryJob:
     task: str
     agent: str
     seed: int
@@ -33,27 +29,20 @@ class Job:
         folder = self.task.lower().replace(",", "").replace(" ", "-")
         return RESULTS / "memory" / folder / f"{self.agent}-seed{self.seed}.json"
 
+    def run(self) -> Record:
+        from memory_runners import run
+
+        task = TASKS[self.task]
+        return run(task, task.agent(self.agent), self.seed)
+
     def __str__(self) -> str:
         return f"{self.task}: {self.agent} seed {self.seed}"
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    failed = 0
-    if not options.report:
-        jobs = select(options.task, options.agent, options.seeds)
-        pending = [job for job in jobs if not finished(job)]
-        print(f"{len(jobs)} runs, {len(jobs) - len(pending)} kept from before, {len(pending)} to do", flush=True)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill is a Ctrl-C
-        try:
-            failed = sum(not succeeded(job) for job in pending)
-        except KeyboardInterrupt:
-            print("stopped; finished runs are kept, start again to go on", file=sys.stderr)
-            return 130
-    from memory_report import write_report
-
-    print(f"wrote {write_report(RESULTS)}")
-    return 1 if failed else 0
+    jobs = [] if options.report else select(options.task, options.agent, options.seeds)
+    return bring_up_to_date(jobs, 1, wanted_settings, write_report)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -66,49 +55,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def select(task: str, agent: str, seeds: list[int] | None) -> list[Job]:
+def select(task: str, agent: str, seeds: list[int] | None) -> list[MemoryJob]:
     """Task by task, so that a stopped benchmark leaves whole rows."""
     return [
-        Job(name, each.name, seed)
+        MemoryJob(name, each.name, seed)
         for name in (TASKS if task == "all" else [task])
         for each in TASKS[name].agents
         if agent in ("all", each.name)
         for seed in (range(TASKS[name].n_seeds) if seeds is None else seeds)
     ]
-
-
-def finished(job: Job) -> bool:
-    if not job.path().exists():
-        return False
-    check_settings(json.loads(job.path().read_text()), job.path())
-    return True
-
-
-def succeeded(job: Job) -> bool:
-    """Run in a fresh process, so that none inherits anything; an interrupt ends it unsaved."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # read by the child when it imports torch
-    process = multiprocessing.get_context("spawn").Process(target=perform, args=(job,))
-    process.start()
-    try:
-        process.join()
-    finally:
-        process.terminate()
-        process.join()
-    if process.exitcode:
-        print(f"FAILED {job} (exit code {process.exitcode})", file=sys.stderr, flush=True)
-    return process.exitcode == 0
-
-
-def perform(job: Job) -> None:
-    """In the child: run and keep. The terminal's Ctrl-C is the parent's affair."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from memory_runners import run
-
-    task = TASKS[job.task]
-    (agent,) = (each for each in task.agents if each.name == job.agent)
-    record = run(task, agent, job.seed)
-    keep(record, job.path())
-    print(f"{job}: mean return {record['mean']:.3f} after {record['env_steps']:,} steps", flush=True)
 
 
 if __name__ == "__main__":

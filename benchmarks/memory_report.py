@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from learning_report import RESAMPLES, Record, Runs, cost, difference, estimate, interquartile_mean, mean, scores
-from memory_tasks import TASKS, Task, check_settings
+from kept_runs import RESULTS, Record, Runs, read_runs
+from memory_tasks import TASKS, Task, wanted_settings
+from tables import RESAMPLES, cost, difference, machines, mean, number, result, scores, spread, standing
 
 NAMES = {
     "lstm": "LSTM",
@@ -84,9 +85,9 @@ grows with the window, and the recall worlds leave it little to win.
 """
 
 
-def write_report(results: Path) -> Path:
-    path = results / "memory.md"
-    runs = read_runs(results / "memory")
+def write_report() -> Path:
+    path = RESULTS / "memory.md"
+    runs = read_runs(RESULTS / "memory", "agent", wanted_settings)
     parts = [
         INTRODUCTION,
         RECALL,
@@ -99,20 +100,10 @@ def write_report(results: Path) -> Path:
         *factored_table(runs),
         TRANSFORMER.format(figures=longest_recall(runs)),
         *details(runs),
-        *machines(runs),
+        *machines(runs, lambda agent: "sb3-contrib" if agent == "sb3-contrib" else "Surefoot"),
     ]
     path.write_text("\n".join(parts) + "\n")
     return path
-
-
-def read_runs(folder: Path) -> Runs:
-    """Kept runs by (task, agent), sorted by seed."""
-    runs: Runs = {}
-    for path in sorted(folder.glob("*/*.json")):
-        record = json.loads(path.read_text())
-        check_settings(record, path)
-        runs.setdefault((record["task"], record["agent"]), []).append(record)
-    return {key: sorted(group, key=lambda record: int(record["seed"])) for key, group in runs.items()}
 
 
 def section(name: str) -> list[Task]:
@@ -122,7 +113,7 @@ def section(name: str) -> list[Task]:
 def recall_table(runs: Runs, name: str) -> list[str]:
     lines = ["| task | LSTM | GRU | no memory | optimum | best without memory |", "|---|---|---|---|--:|--:|"]
     for task in section(name):
-        cells = [result(runs.get((task.name, agent), []), 3) for agent in ("lstm", "gru", "none")]
+        cells = [outcome(runs.get((task.name, agent), []), 3) for agent in ("lstm", "gru", "none")]
         lines.append(f"| {task.name} | {' | '.join(cells)} | {known(task.optimum)} | {known(task.chance)} |")
     return [*lines, ""]
 
@@ -135,11 +126,8 @@ def velocity_table(runs: Runs) -> list[str]:
     ]
     for task in section("velocities"):
         ours, theirs = (runs.get((task.name, agent), []) for agent in ("lstm", "sb3-contrib"))
-        compared = verdict(ours, theirs, task)
-        lines.append(
-            f"| {task.name} | {result(ours, 1)} | {result(theirs, 1)} | {compared} | {task.published} | {cost(ours)} | "
-            f"{cost(theirs)} |"
-        )
+        cells = [outcome(ours, 1), outcome(theirs, 1), verdict(ours, theirs, task), task.published]
+        lines.append(f"| {task.name} | {' | '.join(cells)} | {cost(ours)} | {cost(theirs)} |")
     return [*lines, ""]
 
 
@@ -147,9 +135,8 @@ def verdict(ours: Sequence[Record], theirs: Sequence[Record], task: Task) -> str
     if not ours or not theirs:
         return "once both were run"
     value, low, high = difference(scores(ours), scores(theirs))
-    word = "**below**" if high < 0 else "above" if low > 0 else "not below"
     missing = "" if min(len(ours), len(theirs)) >= task.n_seeds else ", not all seeds are in"
-    return f"{word} ({spread(value, low, high, 1)}{missing})"
+    return f"{standing(low, high)} ({spread(value, low, high, 1)}{missing})"
 
 
 def factored_table(runs: Runs) -> list[str]:
@@ -159,7 +146,7 @@ def factored_table(runs: Runs) -> list[str]:
     ]
     for task in section("factored"):
         heads, flat = (runs.get((task.name, agent), []) for agent in ("factored", "flat"))
-        cells = [result(heads, 2), result(flat, 2), ratio(heads, flat)]
+        cells = [outcome(heads, 2), outcome(flat, 2), ratio(heads, flat)]
         lines.append(f"| {task.name} | {' | '.join(cells)} |")
     return [*lines, ""]
 
@@ -173,16 +160,11 @@ def ratio(heads: Sequence[Record], flat: Sequence[Record]) -> str:
     return f"{sign}{spent:.1f}"
 
 
-def result(group: Sequence[Record], digits: int) -> str:
-    if not group:
-        return "not run yet"
-    lines = [f"{number(group[0]['mean'], digits)}", "1 seed"]
-    if len(group) > 1:
-        middle = spread(*estimate(scores(group), interquartile_mean), digits)
-        lines = [spread(*estimate(scores(group), mean), digits), f"IQM {middle}", f"{len(group)} seeds"]
-    if group[0]["settings"]["goal"] is not None:
-        lines.append(f"steps {steps(group)}")
-    return "<br>".join(lines)
+def outcome(group: Sequence[Record], digits: int) -> str:
+    """What was reached and, if there is a goal, when."""
+    if not group or group[0]["settings"]["goal"] is None:
+        return result(group, digits)
+    return f"{result(group, digits)}<br>steps {steps(group)}"
 
 
 def steps(group: Sequence[Record]) -> str:
@@ -222,31 +204,9 @@ def details(runs: Runs) -> list[str]:
     return lines
 
 
-def machines(runs: Runs) -> list[str]:
-    """The distinct systems and machines behind the tables."""
-    seen: dict[str, None] = {}
-    for (_, agent), group in sorted(runs.items()):
-        for record in group:
-            machine = dict(record["machine"])
-            cpu = f"{machine.pop('cores')} cores of {machine.pop('cpu')}"
-            versions = ", ".join(f"{key} {value}" for key, value in machine.items())
-            system = "sb3-contrib" if agent == "sb3-contrib" else "Surefoot"
-            seen[f"- {system} {record['version']}: {cpu}, {versions}"] = None
-    return ["## Machine", "", *seen]
-
-
 def plain(value: Any) -> str:
     return json.dumps(value).replace('"', "'")
 
 
 def known(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}".replace("-", "−")
-
-
-def spread(value: float, low: float, high: float, digits: int) -> str:
-    return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
-
-
-def number(value: float, digits: int) -> str:
-    rounded = round(value, digits) + 0.0  # no minus before a zero
-    return f"{rounded:.{digits}f}".replace("-", "−")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 ZOO = "https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/benchmark.md"
@@ -56,6 +55,10 @@ class Task:
     """What the best policy without memory gets."""
     published: str = ""
     note: str = ""
+
+    def agent(self, name: str) -> Agent:
+        (found,) = (each for each in self.agents if each.name == name)
+        return found
 
     def ppo_settings(self, agent: Agent) -> dict[str, Any]:
         return {**self.ppo, **agent.ppo}
@@ -228,12 +231,7 @@ TASKS: dict[str, Task] = {
 }
 
 
-def check_settings(record: Mapping[str, Any], path: Path) -> None:
-    """A kept run that was made with other settings is neither replaced nor reported silently."""
+def wanted_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that a kept run must have been made with."""
     task = TASKS[record["task"]]
-    (agent,) = (each for each in task.agents if each.name == record["agent"])
-    kept, wanted = record["settings"], task.settings(agent)
-    if different := {key for key in kept.keys() | wanted.keys() if kept.get(key) != wanted.get(key)}:
-        raise SystemExit(
-            f"{path} was made with other settings ({', '.join(sorted(different))}); delete it to run again"
-        )
+    return task.settings(task.agent(record["agent"]))
