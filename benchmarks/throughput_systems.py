@@ -51,7 +51,9 @@ WORKLOADS = {
     "pendulum": Workload("Pendulum-v1"),
     "wide": Workload("CartPole-v1", n_envs=64, n_steps=128, batch_size=2048, n_epochs=4, hidden=(256, 256)),
     "recurrent": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64),
-    "recurrent-short": Workload("Acrobot-v1", batch_size=512, n_epochs=4, memory=64),
+    "recurrent-long": Workload("Pendulum-v1", batch_size=512, n_epochs=4, memory=64),
+    "recurrent-slow": Workload("Acrobot-v1", batch_size=512, n_epochs=4, memory=64),
+    "recurrent-short": Workload("surefoot/Recall-v0", batch_size=512, n_epochs=4, memory=64),
     "batch256": Workload("CartPole-v1", batch_size=256),
     "masked": Workload("CartPole-v1", masked=True),
     "factored": Workload("CartPole-v1", wrapped=True),
@@ -98,6 +100,10 @@ def make_env(workload: Workload, factored: bool = False) -> Callable[[], gym.Env
     """Maker of one env."""
     if workload.wrapped:
         return lambda: Push(gym.make(workload.env), factored)
+    if workload.env.startswith("surefoot/"):
+        from surefoot.envs import register_envs
+
+        register_envs()
     return lambda: Masked(gym.make(workload.env)) if workload.masked else gym.make(workload.env)
 
 

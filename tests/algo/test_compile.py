@@ -12,7 +12,7 @@ from surefoot.algo import compiling
 from surefoot.algo.compiled import CompiledStep, Run, to_machine_code
 from surefoot.algo.learner import Learner
 from surefoot.algo.step import EagerStep
-from surefoot.errors import SurefootWarning
+from surefoot.errors import ConfigError, SurefootWarning
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("CartPole-v1", {}),
@@ -94,6 +94,34 @@ def test_the_real_compiler_agrees_too() -> None:
         for learner in (eager, compiled):
             learner.learn(learner.collect(), 10)
     assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
+
+
+@pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
+@pytest.mark.parametrize(
+    "memory",
+    [
+        {"kind": "lstm", "hidden_size": 16},
+        {"kind": "gru", "hidden_size": 16, "layers": 2},
+        {"kind": "lstm", "hidden_size": 8, "max_length": 5, "burn_in": 2},
+    ],
+)
+def test_a_memory_compiled_agrees_too(memory: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"n_envs": 4, "n_steps": 32, "batch_size": 64, "n_epochs": 3, "memory": memory}
+    eager, compiled = (PPO("CartPole-v1", compile=setting, **settings) for setting in (False, True))
+    for agent in (eager, compiled):
+        agent.learn(10 * 128)
+    assert not eager.learner.compiled
+    assert compiled.learner.compiled
+    assert (eager.learner.flat.values - compiled.learner.flat.values).abs().max() < 1e-5
+
+
+def test_a_memory_that_does_not_fit_is_not_compiled() -> None:
+    memory = {"kind": "lstm", "hidden_size": 12}
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "memory": memory}
+    with pytest.raises(ConfigError, match=r"compile = true with memory needs .* multiple of 8"):
+        PPO("CartPole-v1", compile=True, **settings)
+    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_MEMORY_STEPS, **settings).learn(32)
+    assert not agent.learner.compiled
 
 
 def test_a_run_is_compiled_once() -> None:

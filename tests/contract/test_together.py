@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from surefoot import PPO
+from surefoot.algo.compiling import has_compiler
 from surefoot.envs import Greenhouse, register_envs
 
 register_envs()
@@ -25,6 +26,11 @@ TOGETHER: dict[str, dict[str, Any]] = {
         "memory": {"kind": "gru", "hidden_size": 8, "max_length": 5, "burn_in": 2},
     },
     "lstm, quantile twin critic": {"memory": {"kind": "lstm", "hidden_size": 8}, "critic": QUANTILE_TWIN},
+    "lstm in compiled loops": {
+        "memory": {"kind": "lstm", "hidden_size": 16},
+        "critic": QUANTILE_TWIN,
+        "compile": "auto" if not has_compiler() else True,
+    },
     "everything": {
         "memory": {"kind": "lstm", "hidden_size": 8},
         "critic": QUANTILE_TWIN | {"popart": True},
@@ -51,9 +57,8 @@ def agent(settings: dict[str, Any], seed: int = 0) -> PPO:
         batch_size=32,
         n_epochs=2,
         seed=seed,
-        compile=False,
         policy={"hidden_sizes": (16,)},
-        **settings,
+        **({"compile": False} | settings),
     )
 
 

@@ -10,7 +10,10 @@ import pytest
 import torch
 
 from surefoot import PPO
+from surefoot.algo.compiling import has_compiler
 from surefoot.policy.few_rows import FewRows
+
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 
 
 @pytest.mark.parametrize(
@@ -37,11 +40,17 @@ def test_both_give_the_same_parameters_also_after_learning(env: str, settings: d
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize(("shares_encoder", "shares_memory"), [(False, False), (True, False), (True, True)])
-def test_both_remember_the_same(kind: str, shares_encoder: bool, shares_memory: bool) -> None:
-    memory, policy = {"kind": kind, "hidden_size": 8, "shared": shares_memory}, {"shared": shares_encoder}
-    agent = PPO("Pendulum-v1", n_envs=3, n_steps=16, batch_size=48, compile=False, memory=memory, policy=policy)
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_compiler)])
+@pytest.mark.parametrize(("activation", "hidden"), [("tanh", (12, 8)), ("relu", (7,)), ("tanh", ())])
+def test_both_remember_the_same(
+    kind: str, shares_encoder: bool, shares_memory: bool, compiled: bool, activation: str, hidden: tuple[int, ...]
+) -> None:
+    memory = {"kind": kind, "hidden_size": 8, "shared": shares_memory}
+    policy = {"shared": shares_encoder, "activation": activation, "hidden_sizes": hidden}
+    agent = PPO("Pendulum-v1", n_envs=3, n_steps=16, batch_size=48, compile=compiled, memory=memory, policy=policy)
     agent.learn(96)
     wanted = agent.learner.policy
+    assert (wanted.kernel is not None) is compiled
     few = FewRows.of(wanted, 3)
     assert few is not None
     state = torch.zeros(3, wanted.state_size)

@@ -14,11 +14,15 @@ from surefoot.errors import SurefootWarning
 PAYING_STEPS = 20_000
 """Gradient steps from which ``compile = "auto"`` compiles: about twice the break-even that
 benchmarks/results/throughput.md has measured."""
+PAYING_MEMORY_STEPS = 1_000
+"""The same for a policy with memory, whose loops over time are compiled in a few seconds and save milliseconds each."""
 
 
-def decide(setting: bool | Literal["auto"], device: torch.device, gradient_steps: int) -> bool:
+def decide(
+    setting: bool | Literal["auto"], device: torch.device, gradient_steps: int, paying_steps: int = PAYING_STEPS
+) -> bool:
     """Compile a run that will make ``gradient_steps`` in all? The answer depends on nothing that a resume changes."""
-    if setting is False or (setting == "auto" and gradient_steps < PAYING_STEPS):
+    if setting is False or (setting == "auto" and gradient_steps < paying_steps):
         return False
     if device.type == "cpu" and not has_compiler():
         warnings.warn("no C++ compiler found: training runs uncompiled", SurefootWarning, stacklevel=2)

@@ -168,20 +168,12 @@ def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
 
 def lay_out(sequences: list[Sequence], rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:
     """Sequences one after the other: the flat rollout row t·N + env of each of their rows [B], and how they lie."""
-    n_envs = rollout.n_envs
-    longest = max(sequence.length for sequence in sequences)
-    lengths = np.array([sequence.length for sequence in sequences])
-    begins, envs = np.array([s.begin for s in sequences]), np.array([s.env for s in sequences])
-    place = np.arange(longest)[None, :]
-    real = place < lengths[:, None]
+    lengths, begins, envs = (np.array([getattr(s, name) for s in sequences]) for name in ("length", "begin", "env"))
     first = np.cumsum(lengths) - lengths
-    order = (begins[:, None] + place) * n_envs + envs[:, None]
-    recall = Recall(
-        torch.from_numpy(np.where(real, first[:, None] + place, 0)).to(device),
-        torch.from_numpy(np.flatnonzero(real)).to(device),
-        rollout.state[begins, envs].to(device),
-    )
-    return torch.from_numpy(order[real]), recall
+    time = np.arange(lengths.sum()) + np.repeat(begins - first, lengths)
+    order = time * rollout.n_envs + np.repeat(envs, lengths)
+    recall = Recall(torch.from_numpy(lengths), rollout.state[begins, envs].to(device))
+    return torch.from_numpy(order), recall
 
 
 def require_finite(x: Tensor, what: str, rollout: Rollout) -> None:

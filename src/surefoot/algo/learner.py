@@ -15,7 +15,7 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.compiled import CompiledStep
-from surefoot.algo.compiling import decide
+from surefoot.algo.compiling import PAYING_MEMORY_STEPS, PAYING_STEPS, decide
 from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
@@ -29,6 +29,7 @@ from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.heads import HeadSpec, nearest
+from surefoot.nets.kernel import load_kernel
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
@@ -126,17 +127,25 @@ class Learner:
         """Before training: compile the gradient step if that pays over ``total_updates``."""
         per_epoch = -(-self.config.rollout_rows // self.config.batch_size)
         steps = total_updates * self.config.ppo.n_epochs * per_epoch
-        remembers = self.policy.state_size > 0  # sequences vary in length, and a compiled step has one shape
-        if not self.compiled and not remembers and decide(self.config.compile, self.device, steps):
+        paying = PAYING_MEMORY_STEPS if self.policy.state_size else PAYING_STEPS
+        if not self.compiled and self._compilable and decide(self.config.compile, self.device, steps, paying):
             self._compile()
 
     @property
     def compiled(self) -> bool:
-        """Whether gradient steps are compiled."""
-        return isinstance(self.updater.step, CompiledStep)
+        """Whether gradient steps, or the loops of a memory over time, are compiled."""
+        return isinstance(self.updater.step, CompiledStep) or self.policy.kernel is not None
+
+    @property
+    def _compilable(self) -> bool:
+        return not self.policy.state_size or (self.device.type == "cpu" and self.policy.fits_kernel)
 
     def _compile(self) -> None:
-        self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
+        """The step as a whole; with memory, whose sequences vary in length, only its loops over time."""
+        if self.policy.state_size:
+            self.policy.use(load_kernel())
+        else:
+            self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
 
     def collect(self) -> Rollout:
         """Step the environments; the rollout is valid until the next call."""

@@ -280,7 +280,8 @@ class Config(Section):
     device: str = "cpu"
     """Torch device of the networks: cpu, cuda, cuda:0 …"""
     compile: bool | Literal["auto"] = "auto"
-    """Compile the gradient step: auto does so when a C++ compiler is there and the run is long enough to pay."""
+    """Compile the gradient step (with memory: its loops over time). auto does so when a C++ compiler is there and the
+    run is long enough to pay."""
     threads: Positive = 1
     """Torch threads; small networks are fastest with one."""
     ppo: PPOConfig = PPOConfig()
@@ -387,8 +388,8 @@ def _memory_complaints(config: Config) -> list[str]:
         found.append("memory.burn_in needs memory.max_length: uncut sequences start where their state is known")
     if config.ppo.micro_batch_size is not None:
         found.append("ppo.micro_batch_size does not go with memory: set memory.max_length and a smaller batch_size")
-    if config.compile is True:
-        found.append('compile = true does not go with memory, whose sequences vary in length; leave it at "auto"')
+    if config.compile is True and (memory.hidden_size % 8 or config.device != "cpu"):
+        found.append('compile = true with memory needs device = "cpu" and a memory.hidden_size that is a multiple of 8')
     return found
 
 

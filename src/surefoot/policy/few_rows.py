@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from surefoot.nets.kernel import Kernel
+from surefoot.policy.compiled_rows import CompiledRows
 from surefoot.policy.encoder import Encoder, Flat
 from surefoot.policy.memory import Memory, Recurrent
 from surefoot.policy.policy import Policy
@@ -41,8 +43,9 @@ class FewRows:
         return cls(policy) if known and on_host and small else None
 
     def refresh(self) -> None:
-        """Look at the weights where they lie now."""
+        """Look at the weights as they are now."""
         policy = self._policy
+        self._compiled = None if policy.kernel is None else _Compiled(policy, policy.kernel)
         self._trunk, self._head = _layers(policy.encoder), _Linear(policy.head.linear)
         self._free = None if policy.head.free is None else _view(policy.head.free)
         self._cell = self._value_cell = None
@@ -55,22 +58,49 @@ class FewRows:
     def __call__(self, observation: Array, state: Array, out: Array) -> Array:
         """Write the parameters into ``out``; the memory states after this step [N, n], as given without memory."""
         x = observation.reshape(len(observation), -1).astype(np.float32, copy=False)
+        if self._compiled is not None:
+            return self._compiled(x, state, out)
         features = _through(self._trunk, x)
         if self._cell is not None:
             value_features = features
             if self._value_cell is not None and self._value_trunk is not None:
                 value_features = _through(self._value_trunk, x)
-            features, after = self._cell.step(features, state[:, : self._cell.state_size])
-            if self._value_cell is None:
-                state = after
-            else:
-                value_after = self._value_cell.advance(value_features, state[:, self._cell.state_size :])
-                state = np.concatenate([after, value_after], 1)
+            after, own = np.empty_like(state), self._cell.state_size
+            features = self._cell.step(features, state[:, :own], after[:, :own])
+            if self._value_cell is not None:
+                self._value_cell.advance(value_features, state[:, own:], after[:, own:])
+            state = after
         x = self._head(features)
         out[:, : x.shape[1]] = x
         if self._free is not None:
             out[:, x.shape[1] :] = self._free
         return state
+
+
+class _Compiled:
+    """The same by compiled networks: the actor's, and the critic's as far as its memory needs it."""
+
+    def __init__(self, policy: Policy, kernel: Kernel) -> None:
+        memory, value_memory = policy.memory, policy.value_memory
+        assert isinstance(policy.encoder, Encoder)
+        assert memory is None or isinstance(memory, Recurrent)
+        self._actor = CompiledRows(kernel, policy.encoder, memory, policy.head.linear)
+        self._own = 0 if memory is None else memory.state_size
+        self._critic = None
+        if isinstance(value_memory, Recurrent) and value_memory is not memory:
+            assert isinstance(policy.value_encoder, Encoder)
+            self._critic = CompiledRows(kernel, policy.value_encoder, value_memory, None)
+        self._n_outputs = policy.head.linear.out_features
+        self._free = None if policy.head.free is None else _view(policy.head.free)
+
+    def __call__(self, x: Array, state: Array, out: Array) -> Array:
+        x, after = np.ascontiguousarray(x), np.empty_like(state)
+        self._actor(x, state, after, out)
+        if self._critic is not None:
+            self._critic(x, state[:, self._own :], after[:, self._own :], out)
+        if self._free is not None:
+            out[:, self._n_outputs :] = self._free
+        return after
 
 
 class _Linear:
@@ -94,35 +124,40 @@ class _Cell:
         self._bias = self._bias_into + self._bias_within
         self._scale, self._shift, self._eps = _view(memory.norm.weight), _view(memory.norm.bias), memory.norm.eps
 
-    def step(self, x: Array, state: Array) -> tuple[Array, Array]:
-        """Normalised output and new state."""
-        after = self.advance(x, state)
+    def step(self, x: Array, state: Array, after: Array) -> Array:
+        """Write the new state; the normalised output."""
+        self.advance(x, state, after)
         hidden = after[:, : self._width]
         centred = hidden - hidden.mean(1, keepdims=True)
         spread = np.sqrt(np.square(centred).mean(1, keepdims=True) + self._eps)
-        return centred / spread * self._scale + self._shift, after
+        normed: Array = centred / spread * self._scale + self._shift
+        return normed
 
-    def advance(self, x: Array, state: Array) -> Array:
-        """The new state [N, n]."""
-        n = self._width
-        hidden = state[:, :n]
+    def advance(self, x: Array, state: Array, after: Array) -> None:
+        """Write the new state [N, n]."""
         if self._is_lstm:
-            z = x @ self._into
-            z += hidden @ self._within
-            z += self._bias
-            new = np.tanh(z[:, 2 * n : 3 * n])
-            gate = _sigmoid(z)
-            after = np.empty_like(state)
-            carry = after[:, n:]
-            np.multiply(gate[:, n : 2 * n], state[:, n:], out=carry)
-            carry += gate[:, :n] * new
-            np.multiply(gate[:, 3 * n :], np.tanh(carry), out=after[:, :n])
-            return after
-        given, kept = x @ self._into + self._bias_into, hidden @ self._within + self._bias_within
+            self._advance_lstm(x, state, after)
+        else:
+            self._advance_gru(x, state, after)
+
+    def _advance_lstm(self, x: Array, state: Array, after: Array) -> None:
+        n = self._width
+        z = x @ self._into
+        z += state[:, :n] @ self._within
+        z += self._bias
+        new = np.tanh(z[:, 2 * n : 3 * n])
+        gate = _sigmoid(z)
+        carry = after[:, n:]
+        np.multiply(gate[:, n : 2 * n], state[:, n:], out=carry)
+        carry += gate[:, :n] * new
+        np.multiply(gate[:, 3 * n :], np.tanh(carry), out=after[:, :n])
+
+    def _advance_gru(self, x: Array, state: Array, after: Array) -> None:
+        n = self._width
+        given, kept = x @ self._into + self._bias_into, state @ self._within + self._bias_within
         gate = _sigmoid(given[:, : 2 * n] + kept[:, : 2 * n])
         new = np.tanh(given[:, 2 * n :] + gate[:, :n] * kept[:, 2 * n :])
-        found: Array = new + gate[:, n:] * (hidden - new)
-        return found
+        np.add(new, gate[:, n:] * (state - new), out=after)
 
 
 def _sigmoid(x: Array) -> Array:

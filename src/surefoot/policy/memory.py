@@ -6,25 +6,36 @@ The state of a memory is one row of numbers per env, so that it is stored, reset
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from surefoot.config import MemoryConfig
 from surefoot.nets.init import Initialiser
+from surefoot.nets.kernel import Kernel
+from surefoot.nets.recurrence import recur
 
 
-class Recall(NamedTuple):
-    """How the B rows of a minibatch lie in S sequences, padded to length L.
+@dataclass(frozen=True)
+class Recall:
+    """How the B rows of a minibatch lie in S sequences, one after the other."""
 
-    ``place`` [S, L] is the row at each place (padding repeats row 0), ``row`` [B] the flat place s·L + l of each row,
-    ``start`` [S, n] the memory state before the first step of each sequence.
-    """
-
-    place: Tensor
-    row: Tensor
+    length: Tensor
+    """[S] rows of each sequence, on the host."""
     start: Tensor
+    """[S, n] memory state before the first step of each."""
+
+    @cached_property
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """The row at each place [S, L] of sequences that are filled up to equal length (with row 0), and the flat
+        place s·L + l of each row [B]."""
+        time = torch.arange(int(self.length.max()))
+        real = time < self.length.unsqueeze(1)
+        first = self.length.cumsum(0) - self.length
+        place = torch.where(real, first.unsqueeze(1) + time, 0)
+        return place.to(self.start.device), real.flatten().nonzero().squeeze(1).to(self.start.device)
 
 
 class Memory(nn.Module, ABC):
@@ -45,8 +56,9 @@ class Memory(nn.Module, ABC):
 
     def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
         """Rows [B, F] that belong to sequences -> rows [B, H]."""
-        outputs, _ = self.sequences(features[recall.place], start)
-        return outputs.flatten(0, 1)[recall.row]
+        place, row = recall.padded
+        outputs, _ = self.sequences(features[place], start)
+        return outputs.flatten(0, 1)[row]
 
 
 class Recurrent(Memory):
@@ -65,7 +77,15 @@ class Recurrent(Memory):
         self.norm = nn.LayerNorm(config.hidden_size)
         self.state_size = config.layers * config.hidden_size * (2 if self._is_lstm else 1)
         self.n_outputs = config.hidden_size
+        self.kernel: Kernel | None = None
+        """Compiled loops over time that stand in for torch's, on the host."""
         self._initialise(init, config.span)
+
+    def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
+        if self.kernel is None:
+            return super().rows(features, recall, start)
+        normed: Tensor = self.norm(recur(self.kernel, self.cell, features, start, recall.length))
+        return normed
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()

@@ -1,0 +1,363 @@
+// LSTM and GRU over sequences of different lengths, forward and backward in time, and one step of a whole small network
+// for a few rows. In single precision.
+//
+// The rows of a sequence follow each other: row begin[s] + t is step t of sequence s. Gates are in torch's order, H
+// numbers each (a multiple of 8). Up to four sequences walk through time side by side, so that each weight that is read
+// serves all of them. What can be done for all rows at once (the input's share of the gates, the gradients of the
+// weights) is left to matrix products outside.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+namespace {
+
+constexpr int LANES = 8;
+constexpr int SIDE_BY_SIDE = 4;
+typedef float Vec __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+typedef int32_t Whole __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
+inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
+inline Vec all(float x) { return Vec{} + x; }
+
+// exp(x) as 2^n exp(r) with |r| <= ln(2)/2, exp(r) by a polynomial; relative error about 1e-7. NaN stays NaN.
+inline Vec exponential(Vec x) {
+  x = x < -87.0f ? all(-87.0f) : x;
+  x = x > 87.0f ? all(87.0f) : x;
+  const float rounder = 12582912.0f;  // 1.5 * 2^23: the sum has no room for fractions
+  Vec shifted = x * 1.44269504f + rounder;
+  Whole n;
+  std::memcpy(&n, &shifted, sizeof n);
+  Vec whole = shifted - rounder;
+  Vec r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
+  Vec p = all(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  Whole power = (n + 127) << 23;
+  Vec scale;
+  std::memcpy(&scale, &power, sizeof scale);
+  return p * scale;
+}
+
+inline Vec sigmoid(Vec x) { return 1.0f / (1.0f + exponential(-x)); }
+inline Vec hyperbolic(Vec x) { return 1.0f - 2.0f / (1.0f + exponential(2.0f * x)); }
+
+// A matrix [m, n] lies in panels of LANES columns, [n / LANES, m, LANES], so that it is read from front to back.
+// W panels from p on of out[b] += in[b] * matrix for B rows.
+template <int B, int W>
+inline void panels(const float* const* in, const float* matrix, float* const* out, int64_t m, int64_t p) {
+  Vec sum[B][W];
+  for (int b = 0; b < B; ++b)
+    for (int w = 0; w < W; ++w) sum[b][w] = load(out[b] + (p + w) * LANES);
+  const float* first = matrix + p * m * LANES;
+  for (int64_t k = 0; k < m; ++k)
+    for (int w = 0; w < W; ++w) {
+      Vec weights = load(first + (w * m + k) * LANES);
+      for (int b = 0; b < B; ++b) sum[b][w] += in[b][k] * weights;
+    }
+  for (int b = 0; b < B; ++b)
+    for (int w = 0; w < W; ++w) store(out[b] + (p + w) * LANES, sum[b][w]);
+}
+
+// out[b][n] += in[b][m] * matrix; eight sums at a time, which keeps the multipliers busy.
+template <int B>
+void multiply(const float* const* in, const float* matrix, float* const* out, int64_t m, int64_t n) {
+  constexpr int W = 8 / B;
+  int64_t p = 0, n_panels = n / LANES;
+  for (; p + W <= n_panels; p += W) panels<B, W>(in, matrix, out, m, p);
+  for (; p < n_panels; ++p) panels<B, 1>(in, matrix, out, m, p);
+}
+
+void multiply(const float* const* in, const float* matrix, float* const* out, int64_t m, int64_t n, int rows) {
+  if (rows == 4) return multiply<4>(in, matrix, out, m, n);
+  if (rows >= 2) multiply<2>(in, matrix, out, m, n);
+  if (rows != 2) multiply<1>(in + rows - 1, matrix, out + rows - 1, m, n);
+}
+
+// Sequences of H numbers per row of state, `stride` apart.
+struct States {
+  const float* start;
+  float* after;
+  int64_t start_stride, after_stride;
+
+  const float* before(int64_t sequence, int64_t row, int64_t t) const {
+    return t == 0 ? start + sequence * start_stride : after + (row - 1) * after_stride;
+  }
+};
+
+struct Sequences {
+  const int64_t *begin, *length;
+  int64_t n;
+
+  // Calls f(members, count) for groups of sequences of similar length, the longest first.
+  template <class F>
+  void in_groups(F f) const {
+    std::vector<int> order(n);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return length[a] > length[b]; });
+    for (int64_t i = 0; i < n; i += SIDE_BY_SIDE)
+      f(order.data() + i, static_cast<int>(std::min<int64_t>(SIDE_BY_SIDE, n - i)));
+  }
+
+  int running(const int* members, int count, int64_t t) const {
+    while (count > 0 && length[members[count - 1]] <= t) --count;
+    return count;
+  }
+};
+
+void lstm_cell(float* gates, const float* carry, float* hidden_after, float* carry_after, int64_t H) {
+  for (int64_t j = 0; j < H; j += LANES) {
+    Vec i = sigmoid(load(gates + j)), f = sigmoid(load(gates + H + j));
+    Vec g = hyperbolic(load(gates + 2 * H + j)), o = sigmoid(load(gates + 3 * H + j));
+    Vec c = f * load(carry + j) + i * g;
+    store(gates + j, i);
+    store(gates + H + j, f);
+    store(gates + 2 * H + j, g);
+    store(gates + 3 * H + j, o);
+    store(carry_after + j, c);
+    store(hidden_after + j, o * hyperbolic(c));
+  }
+}
+
+void gru_cell(float* gates, const float* within, const float* hidden, float* after, int64_t H) {
+  for (int64_t j = 0; j < H; j += LANES) {
+    Vec r = sigmoid(load(gates + j) + load(within + j)), u = sigmoid(load(gates + H + j) + load(within + H + j));
+    Vec n = hyperbolic(load(gates + 2 * H + j) + r * load(within + 2 * H + j));
+    store(gates + j, r);
+    store(gates + H + j, u);
+    store(gates + 2 * H + j, n);
+    store(after + j, n + u * (load(hidden + j) - n));
+  }
+}
+
+// A linear layer: weights [in, width] in panels and bias [width]; width is the number of outputs rounded up to a multiple
+// of LANES, filled up with zeros.
+struct Linear {
+  const float *weights, *bias;
+  int64_t in, width;
+
+  void apply(const float* const* x, float* const* out, int rows) const {
+    for (int b = 0; b < rows; ++b) std::memcpy(out[b], bias, width * sizeof(float));
+    multiply(x, weights, out, in, width, rows);
+  }
+};
+
+enum Activation : int64_t { TANH, RELU };
+enum Cell : int64_t { NO_CELL, LSTM, GRU };
+
+// Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output) and a head.
+struct Network {
+  const Linear* layers;
+  int64_t n_layers, activation, cell, H;
+  Linear into;
+  const float *within, *within_bias;
+  const float *scale, *shift;
+  float eps;
+  const Linear* head;
+  int64_t n_outputs, widest;
+};
+
+void activate(float* x, int64_t n, int64_t activation) {
+  for (int64_t j = 0; j < n; j += LANES) {
+    Vec v = load(x + j);
+    store(x + j, activation == TANH ? hyperbolic(v) : (v < 0.0f ? Vec{} : v));
+  }
+}
+
+void layer_norm(const float* x, float* out, const float* scale, const float* shift, float eps, int64_t n) {
+  float sum = 0.0f, squares = 0.0f;
+  for (int64_t j = 0; j < n; ++j) sum += x[j];
+  float mean = sum / n;
+  for (int64_t j = 0; j < n; ++j) squares += (x[j] - mean) * (x[j] - mean);
+  float inverse = 1.0f / std::sqrt(squares / n + eps);
+  for (int64_t j = 0; j < n; ++j) out[j] = (x[j] - mean) * inverse * scale[j] + shift[j];
+}
+
+}  // namespace
+
+extern "C" {
+
+// One step of n_rows rows: x [n, in] and states -> states after it, and outputs [n, n_outputs] if there is a head.
+void network_step(const Network* network, const float* x, int64_t x_stride, int64_t n_rows, const float* state,
+                  int64_t state_stride, float* after, int64_t after_stride, float* out, int64_t out_stride) {
+  const Network& net = *network;
+  const int64_t H = net.H;
+  std::vector<float> room(SIDE_BY_SIDE * 3 * net.widest);
+  for (int64_t r = 0; r < n_rows; r += SIDE_BY_SIDE) {
+    int count = static_cast<int>(std::min<int64_t>(SIDE_BY_SIDE, n_rows - r));
+    const float *in[SIDE_BY_SIDE], *hidden[SIDE_BY_SIDE];
+    float *here[SIDE_BY_SIDE], *next[SIDE_BY_SIDE], *within[SIDE_BY_SIDE];
+    for (int b = 0; b < count; ++b) {
+      in[b] = x + (r + b) * x_stride;
+      here[b] = room.data() + 3 * b * net.widest;
+      next[b] = here[b] + net.widest;
+      within[b] = next[b] + net.widest;
+      hidden[b] = state + (r + b) * state_stride;
+    }
+    for (int64_t i = 0; i < net.n_layers; ++i) {
+      net.layers[i].apply(in, here, count);
+      for (int b = 0; b < count; ++b) {
+        activate(here[b], net.layers[i].width, net.activation);
+        in[b] = here[b];
+        std::swap(here[b], next[b]);
+      }
+    }
+    if (net.cell != NO_CELL) net.into.apply(in, here, count);
+    if (net.cell == LSTM) multiply(hidden, net.within, here, H, 4 * H, count);
+    if (net.cell == GRU) Linear{net.within, net.within_bias, H, 3 * H}.apply(hidden, within, count);
+    for (int b = 0; b < count && net.cell != NO_CELL; ++b) {
+      float* state_after = after + (r + b) * after_stride;
+      if (net.cell == LSTM)
+        lstm_cell(here[b], hidden[b] + H, state_after, state_after + H, H);
+      else
+        gru_cell(here[b], within[b], hidden[b], state_after, H);
+      if (net.head) layer_norm(state_after, next[b], net.scale, net.shift, net.eps, H);
+      in[b] = next[b];
+    }
+    if (!net.head) continue;
+    net.head->apply(in, here, count);
+    for (int b = 0; b < count; ++b) std::memcpy(out + (r + b) * out_stride, here[b], net.n_outputs * sizeof(float));
+  }
+}
+
+// gates [R, 4H] hold the input's share and both biases, and become the activated gates. weights are [H, 4H] in panels.
+// A state is hidden, then at `carry` numbers from it the carry; start has S of them, after one for each row.
+void lstm_forward(float* gates, const float* weights, const float* start, float* after, const int64_t* begin,
+                  const int64_t* length, int64_t n_sequences, int64_t H, int64_t carry, int64_t start_stride,
+                  int64_t after_stride) {
+  Sequences sequences{begin, length, n_sequences};
+  States states{start, after, start_stride, after_stride};
+  sequences.in_groups([&](const int* members, int count) {
+    for (int64_t t = 0; t < length[members[0]]; ++t) {
+      count = sequences.running(members, count, t);
+      const float* hidden[SIDE_BY_SIDE];
+      float* row[SIDE_BY_SIDE];
+      for (int b = 0; b < count; ++b) {
+        int64_t r = begin[members[b]] + t;
+        hidden[b] = states.before(members[b], r, t);
+        row[b] = gates + r * 4 * H;
+      }
+      multiply(hidden, weights, row, H, 4 * H, count);
+      for (int b = 0; b < count; ++b) {
+        float* state = after + (begin[members[b]] + t) * after_stride;
+        lstm_cell(row[b], hidden[b] + carry, state, state + carry, H);
+      }
+    }
+  });
+}
+
+// From the gradient of the hidden states [R, H] that of the gates before activation [R, 4H]. weights are [4H, H] in
+// panels.
+void lstm_backward(const float* gates, const float* weights, const float* start, float* after, const float* d_hidden,
+                   float* d_gates, const int64_t* begin, const int64_t* length, int64_t n_sequences, int64_t H,
+                   int64_t carry, int64_t start_stride, int64_t after_stride) {
+  Sequences sequences{begin, length, n_sequences};
+  States states{start, after, start_stride, after_stride};
+  std::vector<float> later(SIDE_BY_SIDE * 2 * H);  // what comes back from the step after: to hidden, to carry
+  sequences.in_groups([&](const int* members, int members_count) {
+    std::fill(later.begin(), later.end(), 0.0f);
+    for (int64_t t = length[members[0]] - 1; t >= 0; --t) {
+      int count = sequences.running(members, members_count, t);
+      const float* d[SIDE_BY_SIDE];
+      float* back[SIDE_BY_SIDE];
+      for (int b = 0; b < count; ++b) {
+        int64_t r = begin[members[b]] + t;
+        const float *gate = gates + r * 4 * H, *c_now = after + r * after_stride + carry;
+        const float* c_before = states.before(members[b], r, t) + carry;
+        float *dh = later.data() + b * 2 * H, *dc = dh + H, *out = d_gates + r * 4 * H;
+        for (int64_t j = 0; j < H; j += LANES) {
+          Vec i = load(gate + j), f = load(gate + H + j), g = load(gate + 2 * H + j), o = load(gate + 3 * H + j);
+          Vec squashed = hyperbolic(load(c_now + j));
+          Vec h = load(dh + j) + load(d_hidden + r * H + j);
+          Vec c = load(dc + j) + h * o * (1.0f - squashed * squashed);
+          store(out + j, c * g * i * (1.0f - i));
+          store(out + H + j, c * load(c_before + j) * f * (1.0f - f));
+          store(out + 2 * H + j, c * i * (1.0f - g * g));
+          store(out + 3 * H + j, h * squashed * o * (1.0f - o));
+          store(dc + j, c * f);
+          store(dh + j, Vec{});
+        }
+        d[b] = out;
+        back[b] = dh;
+      }
+      multiply(d, weights, back, 4 * H, H, count);
+    }
+  });
+}
+
+// gates [R, 3H] hold the input's share with its bias, and become the activated gates; within [R, 3H] holds the other
+// bias, and becomes the hidden state's share of the gates. weights are [H, 3H] in panels.
+void gru_forward(float* gates, float* within, const float* weights, const float* start, float* after,
+                 const int64_t* begin, const int64_t* length, int64_t n_sequences, int64_t H, int64_t start_stride,
+                 int64_t after_stride) {
+  Sequences sequences{begin, length, n_sequences};
+  States states{start, after, start_stride, after_stride};
+  sequences.in_groups([&](const int* members, int count) {
+    for (int64_t t = 0; t < length[members[0]]; ++t) {
+      count = sequences.running(members, count, t);
+      const float* hidden[SIDE_BY_SIDE];
+      float* row[SIDE_BY_SIDE];
+      for (int b = 0; b < count; ++b) {
+        int64_t r = begin[members[b]] + t;
+        hidden[b] = states.before(members[b], r, t);
+        row[b] = within + r * 3 * H;
+      }
+      multiply(hidden, weights, row, H, 3 * H, count);
+      for (int b = 0; b < count; ++b) {
+        int64_t r = begin[members[b]] + t;
+        gru_cell(gates + r * 3 * H, row[b], hidden[b], after + r * after_stride, H);
+      }
+    }
+  });
+}
+
+// From the gradient of the hidden states [R, H] those of both shares of the gates before activation, [R, 3H] each.
+// weights are [3H, H] in panels.
+void gru_backward(const float* gates, const float* within, const float* weights, const float* start, float* after,
+                  const float* d_hidden, float* d_gates, float* d_within, const int64_t* begin, const int64_t* length,
+                  int64_t n_sequences, int64_t H, int64_t start_stride, int64_t after_stride) {
+  Sequences sequences{begin, length, n_sequences};
+  States states{start, after, start_stride, after_stride};
+  std::vector<float> later(SIDE_BY_SIDE * H);
+  sequences.in_groups([&](const int* members, int members_count) {
+    std::fill(later.begin(), later.end(), 0.0f);
+    for (int64_t t = length[members[0]] - 1; t >= 0; --t) {
+      int count = sequences.running(members, members_count, t);
+      const float* d[SIDE_BY_SIDE];
+      float* back[SIDE_BY_SIDE];
+      for (int b = 0; b < count; ++b) {
+        int64_t r = begin[members[b]] + t;
+        const float *gate = gates + r * 3 * H, *share = within + r * 3 * H + 2 * H;
+        const float* hidden = states.before(members[b], r, t);
+        float *dh = later.data() + b * H, *out = d_gates + r * 3 * H, *out_within = d_within + r * 3 * H;
+        for (int64_t j = 0; j < H; j += LANES) {
+          Vec reset = load(gate + j), keep = load(gate + H + j), fresh = load(gate + 2 * H + j);
+          Vec h = load(dh + j) + load(d_hidden + r * H + j);
+          Vec d_fresh = h * (1.0f - keep) * (1.0f - fresh * fresh);
+          Vec d_keep = h * (load(hidden + j) - fresh) * keep * (1.0f - keep);
+          Vec d_reset = d_fresh * load(share + j) * reset * (1.0f - reset);
+          store(out + j, d_reset);
+          store(out + H + j, d_keep);
+          store(out + 2 * H + j, d_fresh);
+          store(out_within + j, d_reset);
+          store(out_within + H + j, d_keep);
+          store(out_within + 2 * H + j, d_fresh * reset);
+          store(dh + j, h * keep);
+        }
+        d[b] = out_within;
+        back[b] = dh;
+      }
+      multiply(d, weights, back, 3 * H, H, count);
+    }
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,81 @@
+"""The functions of `kernel.cpp`, compiled on the machine they run on."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+LANES = 8
+"""Numbers that are computed at once; the width of a recurrent layer must be a multiple of it."""
+TANH, RELU = range(2)
+NO_CELL, LSTM, GRU = range(3)
+
+_FLAGS = ("-ffp-contract=fast",)
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_SIGNATURES = {
+    "lstm_forward": [_POINTER] * 6 + [_NUMBER] * 5,
+    "lstm_backward": [_POINTER] * 8 + [_NUMBER] * 5,
+    "gru_forward": [_POINTER] * 7 + [_NUMBER] * 4,
+    "gru_backward": [_POINTER] * 10 + [_NUMBER] * 4,
+    "network_step": [_POINTER] * 2 + [_NUMBER] * 2 + [_POINTER, _NUMBER] * 3,
+}
+
+
+class Linear(ctypes.Structure):
+    """A layer with weights [in, width] in panels, and zeros in the columns that fill the width up to LANES."""
+
+    _fields_ = [("weights", _POINTER), ("bias", _POINTER), ("n_inputs", _NUMBER), ("width", _NUMBER)]
+
+
+class Network(ctypes.Structure):
+    """Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output) and a head."""
+
+    _fields_ = [
+        ("layers", ctypes.POINTER(Linear)),
+        ("n_layers", _NUMBER),
+        ("activation", _NUMBER),
+        ("cell", _NUMBER),
+        ("hidden_size", _NUMBER),
+        ("into", Linear),
+        ("within", _POINTER),
+        ("within_bias", _POINTER),
+        ("scale", _POINTER),
+        ("shift", _POINTER),
+        ("eps", ctypes.c_float),
+        ("head", ctypes.POINTER(Linear)),
+        ("n_outputs", _NUMBER),
+        ("widest", _NUMBER),
+    ]
+
+
+class Kernel:
+    """The compiled functions; what each takes is written beside it in `kernel.cpp`."""
+
+    def __init__(self, library: Any) -> None:
+        for name, signature in _SIGNATURES.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = signature, None
+        self.lstm_forward, self.lstm_backward = library.lstm_forward, library.lstm_backward
+        self.gru_forward, self.gru_backward = library.gru_forward, library.gru_backward
+        self.network_step = library.network_step
+
+
+def panels(matrix: Tensor) -> Tensor:
+    """A matrix [m, n] as the kernel reads it, [n / LANES, m, LANES]."""
+    m, n = matrix.shape
+    return matrix.reshape(m, n // LANES, LANES).transpose(0, 1).contiguous()
+
+
+@cache
+def load_kernel() -> Kernel:
+    """Compile, or take from torch's cache of compiled code; raises if the compiler fails."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, while it imports its compiler
+        from torch._inductor.codecache import CppCodeCache
+    source = Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8")
+    return Kernel(CppCodeCache.load(source, needs_vec_isa=True, extra_flags=_FLAGS))

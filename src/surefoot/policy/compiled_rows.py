@@ -1,0 +1,93 @@
+"""The parts of a policy as the compiled network sees them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from surefoot.nets.kernel import GRU, LANES, LSTM, NO_CELL, RELU, TANH, Kernel, Linear, Network, panels
+from surefoot.policy.encoder import Encoder
+from surefoot.policy.memory import Recurrent
+
+Array = NDArray[Any]
+
+
+class CompiledRows:
+    """Encoder, memory and head (each may be missing) on a few rows; weights are copied, so it is made anew after each
+    change of them."""
+
+    def __init__(
+        self, kernel: Kernel, encoder: Encoder | None, memory: Recurrent | None, head: nn.Linear | None
+    ) -> None:
+        self._kernel = kernel
+        self._kept: list[Any] = []  # what the compiled side only has addresses of
+        layers = [] if encoder is None else [x for x in encoder.trunk.layers if isinstance(x, nn.Linear)]
+        relu = encoder is not None and any(isinstance(x, nn.ReLU) for x in encoder.trunk.layers)
+        found = [self._linear(layer.weight, layer.bias) for layer in layers]
+        network = Network(
+            layers=(Linear * len(found))(*found),
+            n_layers=len(found),
+            activation=RELU if relu else TANH,
+            cell=NO_CELL,
+        )
+        widths = [layer.width for layer in found]
+        if memory is not None:
+            widths += self._add_cell(network, memory)
+        if head is not None:
+            linear = self._linear(head.weight, head.bias)
+            network.head, network.n_outputs = ctypes.pointer(linear), head.out_features
+            widths.append(linear.width)
+        network.widest = max(widths, default=0)
+        self._network = network
+        self._address = ctypes.addressof(network)
+
+    def __call__(self, x: Array, state: Array, after: Array, out: Array) -> None:
+        """x [N, n], all rows contiguous; writes the states after this step and, if there is a head, its outputs."""
+        self._kernel.network_step(
+            self._address,
+            x.ctypes.data,
+            x.strides[0] // 4,
+            len(x),
+            state.ctypes.data,
+            state.strides[0] // 4,
+            after.ctypes.data,
+            after.strides[0] // 4,
+            out.ctypes.data,
+            out.strides[0] // 4,
+        )
+
+    def _add_cell(self, network: Network, memory: Recurrent) -> Sequence[int]:
+        cell = memory.cell
+        is_lstm = isinstance(cell, nn.LSTM)
+        network.cell, network.hidden_size = LSTM if is_lstm else GRU, cell.hidden_size
+        bias = cell.bias_ih_l0 + cell.bias_hh_l0 if is_lstm else cell.bias_ih_l0
+        network.into = self._linear(cell.weight_ih_l0, bias)
+        network.within = self._address_of(_array(panels(cell.weight_hh_l0.t())))
+        network.within_bias = self._address_of(_array(cell.bias_hh_l0))
+        norm = memory.norm
+        network.scale, network.shift = (self._address_of(_array(x)) for x in (norm.weight, norm.bias))
+        network.eps = norm.eps
+        return [network.into.width]
+
+    def _linear(self, weight: Any, bias: Any) -> Linear:
+        n_outputs, n_inputs = weight.shape
+        width = -(-n_outputs // LANES) * LANES
+        padded, shifts = torch.zeros(n_inputs, width), np.zeros(width, np.float32)
+        padded[:, :n_outputs], shifts[:n_outputs] = weight.detach().t(), _array(bias)
+        return Linear(self._address_of(_array(panels(padded))), self._address_of(shifts), n_inputs, width)
+
+    def _address_of(self, array: Array) -> int:
+        kept = np.ascontiguousarray(array, np.float32)
+        self._kept.append(kept)
+        return int(kept.ctypes.data)
+
+
+def _array(parameter: Any) -> Array:
+    found: Array = parameter.detach().numpy()
+    return found
