@@ -78,6 +78,27 @@ class MaskForm:
             )
         return rows
 
+    def read_alike(self, given: list[Any]) -> Array | None:
+        """Masks of several envs as flags [N, width] if all are plain: arrays of flags in one form, or dicts with a flat
+        array of flags for each head. None if not, and `read` will say what they are."""
+        if not self.names:
+            return None
+        try:
+            if isinstance(given[0], np.ndarray):
+                parts, shapes = given, [(given[0].shape[0],)] * len(given)
+            else:
+                parts = [each[name] for each in given for name in self.names]
+                shapes = [(size,) for size in self.sizes] * len(given)
+                if any(len(each) != len(self.names) for each in given):
+                    return None
+            if [part.shape for part in parts] != shapes:
+                return None
+        except (AttributeError, IndexError, KeyError, TypeError):
+            return None
+        rows = np.concatenate(parts).reshape(len(given), -1)
+        known = rows.shape[1] in (self.flat_width, self.wide_width) and rows.dtype == np.bool_
+        return rows if known else None
+
     def legal(self, row: Array, h: int, context: int = 0) -> Array:
         """The flags of head ``h`` in one mask, flat or wide, if the head on which it depends chose ``context``."""
         wide = len(row) != self.flat_width

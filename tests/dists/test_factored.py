@@ -499,5 +499,7 @@ def test_equal_scores_make_no_third_choice() -> None:
     """Both entries of each head win: the first is taken, not their sum."""
     family = family_for(spaces.MultiDiscrete([3, 2]), heads=(HeadSpec("a", 3), HeadSpec("b", 2)))
     assert isinstance(family, FactoredFamily)
-    choice, _, _ = family.act_on_host(np.zeros((4, 5), np.float32), None, np.zeros((4, 5), np.float32))
+    noise = family.host_noise(1, 4, None)
+    assert noise is not None
+    choice, _, _ = family.act_on_host(np.zeros((4, 5), np.float32), None, np.zeros_like(noise[0]))
     assert choice.tolist() == [[0, 0]] * 4

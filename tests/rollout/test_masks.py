@@ -374,6 +374,61 @@ def test_what_raises_in_the_method_is_named() -> None:
         EnvGroup([Told(FOUR, broken)]).reset(0)
 
 
+def test_what_raises_in_the_method_after_a_step_is_named_with_env_and_step() -> None:
+    def broken(clock: int) -> Any:
+        return np.ones(4, bool) if clock < 2 else 1 // 0
+
+    envs = EnvGroup([Told(FOUR, lambda _: np.ones(4, bool)), Told(FOUR, broken)])
+    envs.reset(0)
+    envs.step(np.zeros(2, int))
+    with pytest.raises(EnvError, match=r"action_masks\(\) of env 1 \(Told\) after step 2 raised ZeroDivisionError"):
+        envs.step(np.zeros(2, int))
+
+
+OP, WAY = np.array([True, False]), np.array([True, True, False])
+FORMS: dict[str, Any] = {
+    "flags": np.concatenate([OP, WAY]),
+    "numbers": np.concatenate([OP, WAY]).astype(np.int8),
+    "a list": [1, 0, 1, 1, 0],
+    "by head": {"op": OP, "way": WAY},
+    "by head in another order": {"way": WAY, "op": OP},
+    "by head, numbers": {"op": OP, "way": WAY.astype(float)},
+    "by head, lists": {"op": [1, 0], "way": [1, 1, 0]},
+}
+
+
+def always(mask: Any) -> Callable[[int], Any]:
+    return lambda _: mask
+
+
+@pytest.mark.parametrize("one", FORMS)
+@pytest.mark.parametrize("other", FORMS)
+def test_every_form_says_the_same(one: str, other: str) -> None:
+    envs = EnvGroup([Told(PAIR, always(FORMS[form]), HEADS) for form in (one, other)])
+    envs.reset(0)
+    envs.step(np.zeros((2, 2), int))
+    masks = envs.action_masks()
+    assert masks is not None
+    assert masks.astype(int).tolist() == [[1, 0, 1, 1, 0]] * 2
+
+
+def test_heads_that_changed_places_are_no_mask() -> None:
+    """As many flags as there should be, but not where."""
+    envs = EnvGroup([Told(PAIR, lambda clock: {"op": OP, "way": WAY} if clock < 1 else {"op": WAY, "way": OP}, HEADS)])
+    envs.reset(0)
+    with pytest.raises(EnvError, match=r"of env 0 \(Told\) after step 1, head 'op', has shape \(3,\)"):
+        envs.step(np.zeros((1, 2), int))
+
+
+def test_a_mask_that_nobody_asked_for_is_forgotten() -> None:
+    envs = EnvGroup([Told(FOUR, lambda clock: np.arange(4) == clock)])
+    envs.reset(0)
+    envs.step(np.zeros(1, int))
+    masks = envs.action_masks()
+    assert masks is not None
+    assert masks.tolist() == [[False, True, False, False]]
+
+
 def test_an_info_that_forgets_the_mask_is_named() -> None:
     class Forgetful(Gates):
         def _info(self) -> dict[str, Any]:

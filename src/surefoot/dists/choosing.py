@@ -1,14 +1,14 @@
 """Sampling of factored choices for a few rows at a time, as acting in environments needs it.
 
 The same law as `Factored.sample`, in numpy: with eight rows, the time is that of calling operations, and numpy's calls
-are the cheaper ones; `reduceat` also does each segment of a row in one. Every head is drawn once, level by level: first
-those whose mask depends on no choice.
+are the cheaper ones. Heads are padded to the largest, so that one call serves all of them. Every head is drawn once,
+level by level: first those whose mask depends on no choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,66 +20,80 @@ TINY = np.finfo(np.float32).tiny
 
 
 class Level(NamedTuple):
-    """Heads that can be drawn at once, and their columns among all S choices. Slices where these follow each other."""
+    """L heads that can be drawn at once; tables [L, n] have an entry for each choice of each."""
 
-    heads: slice | Array
-    columns: slice | Array
-    first: Array
-    """Where each head begins among the columns."""
-    owner: Array
-    """Which of the heads each column belongs to."""
-    choice: Array
-    """Which choice of its head each column is."""
-    flag: Any
-    """Where the flag of each column stands in the mask, in context 0: a slice or an array; with a step, an array."""
+    heads: Array
+    """[L] which heads they are."""
+    column: Array
+    """Where the logit of each choice stands; a head with fewer than n choices repeats its first."""
+    surplus: Array | None
+    """Added to the logits: FORBIDDEN for repetitions, else 0; None if nothing is repeated."""
+    flag: Array
+    """Where the flag of each choice stands in the mask, in context 0."""
     step: Array | None
     """How much farther it stands in the next context; None if there are none."""
     given: Array
     """The head that decides the context."""
 
+    @classmethod
+    def of(cls, heads: Array, column: Array, is_real: Array, flag: Array, step: Array, given: Array) -> Self:
+        """Some of the ``heads`` of whole tables."""
+        surplus = np.where(is_real[heads], np.float32(0.0), FORBIDDEN)
+        return cls(
+            heads,
+            column[heads],
+            surplus if surplus.any() else None,
+            flag[heads],
+            step[heads] if step[heads].any() else None,
+            given[heads],
+        )
+
 
 class Chooser:
     """Draws the choices of all heads, and says their log-probabilities."""
 
-    def __init__(self, levels: Sequence[Level], controls: Array, stride: Array, relevant: Array) -> None:
-        """``relevant`` [G, H] by number of the joint choice of the ``controls``, which the ``stride`` makes."""
-        self._levels, self._controls, self._stride = levels, controls, stride
+    def __init__(self, levels: Sequence[Level], number: Array, relevant: Array) -> None:
+        """``relevant`` [G, H] by number of the joint choice of the controls: choices [H] times ``number`` [H]."""
+        self._levels, self._number = levels, number
         self._relevant = None if relevant.all() else relevant
         self._n_heads = relevant.shape[1]
 
     def __call__(self, logits: Array, mask: Array | None, log_noise: Array) -> tuple[Array, Array]:
-        """Logits [N, S], mask [N, M] and ln of noise [N, S] ~ Exponential(1) -> choices and their ln p, [N, H]."""
-        n = len(logits)
-        rows = np.arange(n)[:, None]
-        choice, log_prob = np.empty((n, self._n_heads), np.int64), np.empty((n, self._n_heads), np.float32)
-        for level in self._levels:
-            z = logits[:, level.columns]
-            if mask is not None:
-                if level.step is None:
-                    flags = mask[:, level.flag]
-                else:
-                    flags = mask[rows, level.flag + level.step * choice[:, level.given]]
-                z = np.where(flags, z, FORBIDDEN)
-            choice[:, level.heads], log_prob[:, level.heads] = _draw(z, log_noise[:, level.columns], level, rows)
+        """Logits [N, S], mask [N, M] and ln of noise [N, H, n] ~ Exponential(1) -> choices and their ln p, [N, H]."""
+        if len(self._levels) == 1:
+            (level,) = self._levels
+            choice, log_prob = _draw(logits, None if mask is None else mask.take(level.flag, 1), log_noise, level)
+        else:
+            choice, log_prob = self._one_after_another(logits, mask, log_noise)
         if self._relevant is not None:
-            relevant = self._relevant[choice[:, self._controls] @ self._stride]
+            relevant = self._relevant[choice @ self._number]
             choice *= relevant
             log_prob *= relevant
         return choice, log_prob
 
+    def _one_after_another(self, logits: Array, mask: Array | None, log_noise: Array) -> tuple[Array, Array]:
+        n = len(logits)
+        rows = np.arange(n)[:, None, None]
+        choice, log_prob = np.empty((n, self._n_heads), np.int64), np.empty((n, self._n_heads), np.float32)
+        for level in self._levels:
+            flags = None
+            if mask is not None:
+                flag = level.flag if level.step is None else level.flag + level.step * choice[:, level.given]
+                flags = mask[rows, flag]
+            drawn = _draw(logits, flags, log_noise[:, level.heads], level)
+            choice[:, level.heads], log_prob[:, level.heads] = drawn
+        return choice, log_prob
 
-def as_slice(index: Array) -> slice | Array:
-    """The same columns as a slice, if they follow each other."""
-    first, n = int(index[0]), len(index)
-    return slice(first, first + n) if (index == np.arange(first, first + n)).all() else index
 
-
-def _draw(z: Array, log_noise: Array, level: Level, rows: Array) -> tuple[Array, Array]:
-    """One choice of each head by the Gumbel-max trick, and its ln p."""
-    shifted = z - np.maximum.reduceat(z, level.first, axis=1)[:, level.owner]
-    total = np.add.reduceat(np.exp(shifted), level.first, axis=1)
-    score = shifted - log_noise
-    wins = score == np.maximum.reduceat(score, level.first, axis=1)[:, level.owner]
-    # The first winner: two equal scores must not make a third choice.
-    drawn = np.minimum.reduceat(np.where(wins, level.choice, len(level.choice)), level.first, axis=1)
-    return drawn, shifted[rows, level.first + drawn] - np.log(total)
+def _draw(logits: Array, flags: Array | None, log_noise: Array, level: Level) -> tuple[Array, Array]:
+    """One choice of each head by the Gumbel-max trick, and its ln p; flags and noise are [N, L, n]."""
+    z = logits.take(level.column, 1)
+    if flags is not None:
+        z = np.where(flags, z, FORBIDDEN)
+    if level.surplus is not None:
+        z += level.surplus
+    z -= np.maximum.reduce(z, 2, keepdims=True)
+    choice = (z - log_noise).argmax(2)
+    log_total = np.log(np.add.reduce(np.exp(z), 2))
+    first = np.arange(0, z.size, z.shape[2]).reshape(choice.shape)
+    return choice, z.take(first + choice) - log_total

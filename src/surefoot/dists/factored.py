@@ -19,7 +19,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
-from surefoot.dists.choosing import TINY, Chooser, Level, as_slice
+from surefoot.dists.choosing import TINY, Chooser, Level
 from surefoot.dists.dependence import Dependence, dependence_of, depth
 from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, refuse_mask
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of
@@ -91,32 +91,23 @@ def plan_of(heads: Sequence[Head], wide: bool) -> Plan:
 
 def chooser_of(plan: Plan) -> Chooser:
     """The same tables as numpy takes them."""
-    segments, dependence = plan.segments, plan.dependence
-    owner, first = segments.owner.numpy(), segments.first.numpy()
-    n_heads = len(first)
-    levels = []
-    for chosen in plan.levels.numpy() if plan.wide else np.ones((1, n_heads), np.bool_):
-        heads = np.flatnonzero(chosen)
-        columns = np.flatnonzero(chosen[owner])
-        place = np.cumsum(chosen) - 1
-        sizes = np.bincount(owner, minlength=n_heads)[heads]
-        flag = plan.first_flag.numpy()[columns] if plan.wide else columns
-        step = plan.context_step.numpy()[columns]
-        depends = plan.wide and step.any()
-        levels.append(
-            Level(
-                as_slice(heads),
-                as_slice(columns),
-                np.cumsum(sizes) - sizes,
-                place[owner[columns]],
-                (np.arange(len(owner)) - first[owner])[columns],
-                flag if depends else as_slice(flag),
-                step if depends else None,
-                plan.context_head.numpy()[columns],
-            )
+    dependence, padded = plan.dependence, plan.segments.padded.numpy()
+    n_heads = len(padded)
+    every = np.ones((1, n_heads), np.bool_)
+    levels = [
+        Level.of(
+            np.flatnonzero(chosen),
+            padded,
+            plan.segments.is_real.numpy(),
+            plan.first_flag.numpy()[padded] if plan.wide else padded,
+            plan.context_step.numpy()[padded] if plan.wide else np.zeros_like(padded),
+            plan.context_head.numpy()[padded],
         )
-    relevant = dependence.relevant.numpy()[:, :n_heads]
-    return Chooser(levels, dependence.controls.numpy(), dependence.stride.numpy(), relevant)
+        for chosen in (plan.levels.numpy() if plan.wide else every)
+    ]
+    number = np.zeros(n_heads, np.int64)
+    number[dependence.controls.numpy()] = dependence.stride.numpy()
+    return Chooser(levels, number, dependence.relevant.numpy()[:, :n_heads])
 
 
 class Factored(Distribution):
@@ -329,14 +320,15 @@ class FactoredFamily(Family):
         if self.action_dtype != torch.int64:
             return None
         noise = torch.empty(n_steps, n_envs, self.n_outputs).exponential_(generator=generator)
-        return noise.clamp_(min=float(TINY)).log_().numpy()
+        log_noise: Array = noise.clamp_(min=float(TINY)).log_().numpy()
+        return log_noise.take(self._plan(wide=False, device=torch.device("cpu")).segments.padded.numpy(), -1)
 
     def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
         wide = self._is_wide(mask)
         if wide not in self._choosers:
             self._choosers[wide] = chooser_of(self._plan(wide, torch.device("cpu")))
         choice, by_head = self._choosers[wide](params, mask, noise)
-        return choice, by_head.sum(1), by_head
+        return choice, np.add.reduce(by_head, 1), by_head
 
     def mask_groups(self) -> dict[str, slice]:
         return dict(zip(self._form.names, self.head_outputs, strict=False))

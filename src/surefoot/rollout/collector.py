@@ -185,7 +185,7 @@ class Collector:
                 "an env that gives masks must give them always, and in one form"
             )
         rows: Array = self._arrays["mask"][t]
-        rows[:] = masks | ~self.live[:, None]  # after the last step there is nothing to choose
+        np.logical_or(masks, ~self.live[:, None], out=rows)  # after the last step there is nothing to choose
         require_legal(rows, self._family, self.vector_steps)
         return rows
 

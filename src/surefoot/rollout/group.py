@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -58,6 +59,11 @@ class EnvGroup(Envs):
 
     def reset_one(self, i: int, seed: int | None = None) -> Mapping[str, Array]:
         """Start a new episode in env i; all current observations."""
+        self._read_mask(i, self._begin(i, seed))
+        return self._observation
+
+    def _begin(self, i: int, seed: int | None = None) -> Mapping[str, Any]:
+        """Start a new episode in env i; its info. The observation is written, the mask is not read."""
         try:
             observation, info = self.envs[i].reset(seed=seed)
             _require_dict(info)
@@ -68,8 +74,7 @@ class EnvGroup(Envs):
             if reason is not None:
                 raise EnvError(f"{self._name(i)} in reset: {reason}; correct the env or its observation_space")
         self._write(i, observation)
-        self._read_mask(i, info)
-        return self._observation
+        return info
 
     def step(self, actions: Any) -> Step:
         n = self.n_envs
@@ -78,18 +83,31 @@ class EnvGroup(Envs):
         final: dict[int, Mapping[str, Array]] = {}
         infos: list[Mapping[str, Any]] = []
         rows = actions if type(actions) is np.ndarray else [row_of(actions, i) for i in range(n)]
+        asks = None not in self._mask_methods  # then masks are read together, once every env has made its step
+        advance, begin = (self._advance, self._begin) if asks else (self.step_one, self.reset_one)
         for i, action in enumerate(rows):
-            reward[i], ended, cut, info = self.step_one(i, action)
+            reward[i], ended, cut, info = advance(i, action)
             infos.append(info)
             if ended or cut:
                 terminated[i], truncated[i] = ended, cut
                 final[i] = {name: array[i].copy() for name, array in self._observation.items()}
-                self.reset_one(i)
+                begin(i)
+        if asks:
+            self._ask_all()
         all_rows = np.ones(n, np.bool_)
         return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos, ~all_rows)
 
     def step_one(self, i: int, action: Any) -> tuple[float, bool, bool, Mapping[str, Any]]:
         """Reward, terminated, truncated and info of a step in env i; its observation is written, no reset follows."""
+        given = self._advance(i, action)
+        _, terminated, truncated, info = given
+        may_mask = self._masks is not None or self._mask_methods[i] is not None or MASK_KEY in info
+        if may_mask and not (terminated or truncated):  # after the end there is nothing to choose
+            self._read_mask(i, info)
+        return given
+
+    def _advance(self, i: int, action: Any) -> tuple[float, bool, bool, Mapping[str, Any]]:
+        """`step_one` without reading the mask."""
         try:
             observation, reward, terminated, truncated, info = self.envs[i].step(action)
             given = float(reward), bool(terminated), bool(truncated), info
@@ -101,9 +119,6 @@ class EnvGroup(Envs):
             ) from error
         self._steps[i] += 1
         self._write(i, observation)
-        may_mask = self._masks is not None or self._mask_methods[i] is not None or MASK_KEY in info
-        if may_mask and not (given[1] or given[2]):  # after the end there is nothing to choose
-            self._read_mask(i, info)
         return given
 
     @property
@@ -179,16 +194,27 @@ class EnvGroup(Envs):
             if self._masks is not None and self._masks.has(i):
                 raise EnvError(f"{self._name(i)} gave info[{MASK_KEY!r}] before, but not after step {self._steps[i]}")
             return
-
-        def whose() -> str:
-            source = f"info[{MASK_KEY!r}]" if method is None else f"{MASK_METHOD}()"
-            return f"{source} of {self._name(i)} after step {self._steps[i]}"
-
         try:
             given = info[MASK_KEY] if method is None else method()
         except Exception as error:
-            raise EnvRaisedError(f"{whose()} raised {type(error).__name__}: {error}") from error
-        self._mask_rows().note(i, given, whose)
+            raise EnvRaisedError(f"{self._whose_mask(i)} raised {type(error).__name__}: {error}") from error
+        self._mask_rows().note(i, given, partial(self._whose_mask, i))
+
+    def _ask_all(self) -> None:
+        """Keep what the methods of all envs say is legal."""
+        given: list[Any] = []
+        try:
+            for method in self._mask_methods:
+                given.append(method() if method is not None else None)
+        except Exception as error:
+            whose = self._whose_mask(len(given))
+            raise EnvRaisedError(f"{whose} raised {type(error).__name__}: {error}") from error
+        self._mask_rows().take_all(given, self._whose_mask)
+
+    def _whose_mask(self, i: int) -> str:
+        """How an error calls the mask of env i."""
+        source = f"info[{MASK_KEY!r}]" if self._mask_methods[i] is None else f"{MASK_METHOD}()"
+        return f"{source} of {self._name(i)} after step {self._steps[i]}"
 
     def settle_masks(self) -> None:
         """Read the masks that the envs gave, so that another process sees them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -47,13 +48,27 @@ class MaskRows:
         """Take what env i gives, an array or a dict by head; ``whose`` is how an error calls it."""
         self._noted[i] = given, whose
 
+    def take_all(self, given: list[Any], whose: Callable[[int], str]) -> None:
+        """Read what all envs give, at once, in place of anything noted."""
+        self._noted.clear()
+        together = self.form.read_alike(given)
+        if together is not None:
+            self.write_rows(slice(None), together)
+            return
+        for i, each in enumerate(given):
+            self.note(i, each, partial(whose, i))
+        self.settle()
+
     def settle(self) -> None:
         """Read what was noted. It must not have been changed since: no env has made a step."""
         if not self._noted:
             return
         noted, self._noted = self._noted, {}
         try:
-            together = self.form.read(_stacked([given for given, _ in noted.values()]), len(noted), "")
+            every = [given for given, _ in noted.values()]
+            together = self.form.read_alike(every)
+            if together is None:
+                together = self.form.read(_stacked(every), len(noted), "")
             everyone = len(noted) == len(self._width) and list(noted) == sorted(noted)
             self.write_rows(slice(None) if everyone else np.array(list(noted)), together)
             return
@@ -77,7 +92,7 @@ class MaskRows:
     def all(self) -> Array | None:
         """Masks of all envs [N, M], all flat or all wide; None if no env gives any."""
         self.settle()
-        low, high = int(self._width.min()), int(self._width.max())
+        low, high = int(np.minimum.reduce(self._width)), int(np.maximum.reduce(self._width))
         if high == 0:
             return None
         if low == 0:
