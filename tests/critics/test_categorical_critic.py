@@ -179,3 +179,33 @@ def test_a_smooth_law_survives_a_move_of_the_support(low: float, high: float) ->
     after = torch.cat([critic.mean(moved), critic.quantile(moved, 0.1), critic.quantile(moved, 0.9)])
     assert float((after - before)[0].abs()) < 0.02 * 0.4
     assert float((after - before).abs().max()) < 0.4 * float(critic.atoms[1] - critic.atoms[0])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_following_support_learns_while_returns_grow(seed: int) -> None:
+    """Each rollout's returns are 8 % larger, as those of an agent that gets better: the critic stays better than one
+    that knows nothing (loss 1), and tells good states from bad ones."""
+    torch.manual_seed(seed)
+    critic = build(n_features=64)
+    trunk = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh())
+    optimiser = torch.optim.Adam([*trunk.parameters(), *critic.parameters()], lr=1e-3)
+    losses, explained = [], []
+    for rollout in range(25):
+        states = torch.randn(256, 4)
+        returns = (8.0 * 1.08**rollout * (1.0 + 0.3 * torch.tanh(states[:, 0])))[:, None]
+        if rollout == 0:
+            critic.absorb(returns, valid(returns))
+        errors = returns[:, 0] - critic.mean(critic(trunk(states))).detach()
+        explained.append(1.0 - float(errors.var() / returns.var()))
+        targets = critic.targets(returns, returns, returns, returns)[:, 0]
+        for _ in range(20):
+            prediction = critic(trunk(states))
+            loss = critic.loss(prediction, prediction.detach(), targets, None)[0].mean()
+            optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            optimiser.step()
+        losses.append(float(loss.detach()))
+        critic.absorb(returns, valid(returns))
+    assert max(losses) < 1.0
+    assert max(explained[:10]) > 0.8
+    assert min(explained[5:]) > 0.1

@@ -15,9 +15,10 @@ FORGETTING = 0.05
 """How fast an end of the range comes back, per rollout, when returns no longer reach it."""
 NARROWEST = 1e-3
 """Least range, as a share of the largest return."""
-OUTSIDE_STEP, OUTSIDE_DROP = 2.0, 8.0
-"""Logits of atoms beyond the old support fall by the first per atom, and by the second at most: little mass, and yet
-close enough for a few updates to raise them."""
+OUTSIDE_STEP, OUTSIDE_DROP = 0.5, 3.0
+"""Logits of atoms beyond the old support fall by the first per atom, and by the second at most. Where the law had mass
+at the end of the support, the returns that made it move lie beyond: logits far below would have to be raised again and
+again while returns grow, and nothing else would be learned."""
 
 
 class ReturnRange(nn.Module):
@@ -68,7 +69,8 @@ def carry_over(head: nn.Linear, atoms: Tensor, new_atoms: Tensor) -> None:
 
     The logits are a function of the place, straight between atoms, and are read off at the new places. This is linear
     in the logits, so that it can be done to the weights once instead of to every prediction. A smooth law keeps its
-    density; the mean of any law moves by less than an atom's width. Beyond the old atoms there is little mass.
+    density, and a mean within the old atoms moves by less than an atom's width. Beyond them the law falls off from what
+    it had at the end.
     """
     read_off = two_hot(new_atoms, atoms)
     spacing = new_atoms[1] - new_atoms[0]
