@@ -17,6 +17,10 @@ from surefoot.nets.init import Initialiser
 from surefoot.nets.kernel import Kernel
 from surefoot.nets.recurrence import recur
 
+NORM_GAIN = 0.1
+"""Size of the features that a fresh memory hands on. With features of size 1, one step of Adam changes all logits several
+times as much as behind a small network, and the policy is driven about by noise once there is little left to learn."""
+
 
 @dataclass(frozen=True)
 class Recall:
@@ -75,6 +79,7 @@ class Recurrent(Memory):
         self._layers, self._width = config.layers, config.hidden_size
         self.cell = cell(n_inputs, config.hidden_size, config.layers, batch_first=True)
         self.norm = nn.LayerNorm(config.hidden_size)
+        nn.init.constant_(self.norm.weight, NORM_GAIN)
         self.state_size = config.layers * config.hidden_size * (2 if self._is_lstm else 1)
         self.n_outputs = config.hidden_size
         self.kernel: Kernel | None = None
