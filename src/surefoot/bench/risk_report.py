@@ -16,8 +16,8 @@ INTRODUCTION = """# Does risk reach the policy?
 
 Made by `surefoot bench risk`; with `--report` it only rewrites this page from the runs kept in `risk/`. Each world has
 an exact answer (see the classes in `surefoot.envs`): the best mean return without a limit, and the best one under a
-limit on the tail or on the cost. An agent is trained per seed with the default multiplier settings, then plays
-{episodes:,} episodes, sampling its actions as in training.
+limit on the tail or on the cost. An agent is trained per seed with the default multiplier settings, then plays the
+episodes that are said below, sampling its actions as in training.
 
 *Violation* is by how much the limit is missed, in percent of the limit (negative: room to spare); *loss* is by how much
 the mean return falls short of the best feasible one, in percent of that (negative: above it, by chance or by a
@@ -85,7 +85,7 @@ def flips(found: list[Outcome]) -> bool | None:
 
 def write_report(results: Path, seeds: list[int]) -> tuple[Path, bool]:
     """The page, and whether all seeds of the worlds that were run are there and hold."""
-    lines, good, episodes = [], True, 0
+    lines, good = [], True
     for name in WORLDS:
         found = outcomes(results, name, seeds)
         if not found:
@@ -93,11 +93,10 @@ def write_report(results: Path, seeds: list[int]) -> tuple[Path, bool]:
         world, flipped = WORLDS[name](), flips(found)
         complete = all(len(outcome.records) == len(seeds) for outcome in found)
         good = good and complete and flipped is not False and all(outcome.holds for outcome in found)
-        episodes = found[0].records[0]["episodes"]
         lines += [*section(world, found, len(seeds)), f"Flip: {verdict(flipped)}.", ""]
     path = results / "risk.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    head = INTRODUCTION.format(episodes=episodes, tolerance=TOLERANCE)
+    head = INTRODUCTION.format(tolerance=TOLERANCE)
     path.write_text("\n".join([head, *lines, BESIDE, *machine(results)]) + "\n")
     return path, good
 
@@ -107,8 +106,8 @@ def section(world: World, found: list[Outcome], n_seeds: int) -> list[str]:
     lines = [
         f"## {world.title}",
         "",
-        f"`{world.env}`, {world.timesteps():,} env steps. Limited: {world.quantity}. "
-        f"A policy is described by the {world.trait}.",
+        f"`{world.env}`, {world.timesteps():,} env steps, {found[0].records[0]['episodes']:,} episodes. "
+        f"Limited: {world.quantity}. A policy is described by the {world.trait}.",
         "",
         "| limit | best mean | mean | limited | violation, worst | loss, worst | trait (best) | λ at the end | holds |",
         "|--:|--:|--:|--:|--:|--:|--:|--:|---|",

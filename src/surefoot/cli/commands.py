@@ -159,8 +159,9 @@ def bench(arguments: argparse.Namespace) -> None:
     from surefoot.bench.risk_report import write_report
 
     for name in ("episodes", "jobs"):
-        if getattr(arguments, name) < 1:
-            raise ConfigError(f"--{name} must be at least 1, got {getattr(arguments, name)}")
+        given = getattr(arguments, name)
+        if given is not None and given < 1:
+            raise ConfigError(f"--{name} must be at least 1, got {given}")
     if arguments.report:
         path, good = write_report(arguments.results, arguments.seeds)
     else:

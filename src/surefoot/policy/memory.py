@@ -19,7 +19,7 @@ from surefoot.nets.recurrence import recur
 
 NORM_GAIN = 0.1
 """Size of the features that a fresh memory hands on. With features of size 1, one step of Adam changes all logits
-several times as much as behind a small network, and noise drives the policy about once there is little left to learn."""
+several times as much as behind a small network, and noise drives the policy about when little is left to learn."""
 
 
 @dataclass(frozen=True)
