@@ -24,7 +24,8 @@ def remembering(kind: str, **settings: Any) -> Agent:
 
 
 AS_SB3_DOES = {"normalize_advantage": "minibatch", "observation_statistics": "step"}
-LSTM = Agent("lstm", {**remembering("lstm").ppo, **AS_SB3_DOES})
+LSTM = Agent("lstm", {**remembering("lstm", span=3).ppo, **AS_SB3_DOES})
+"""A velocity is the difference of the last few steps; a fresh LSTM of torch has a memory as short."""
 NO_MEMORY = Agent("none")
 RECALLING = (remembering("lstm", span=60), remembering("gru", span=60), NO_MEMORY)
 SB3_CONTRIB = Agent("sb3-contrib", remembering("lstm").ppo, system="sb3-contrib")
