@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from surefoot import PPO
 from surefoot.algo import compiling
 from surefoot.algo.compiled import CompiledStep, Run, to_machine_code
 from surefoot.algo.learner import Learner
+from surefoot.algo.small_products import fuse_small_products
 from surefoot.algo.step import EagerStep
 from surefoot.errors import ConfigError, SurefootWarning
 
@@ -87,8 +89,11 @@ def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
 
 
 @pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
-def test_the_real_compiler_agrees_too() -> None:
-    eager, compiled = (learner_of("CartPole-v1", {"target_kl": 0.05}) for _ in range(2))
+@pytest.mark.parametrize(
+    ("env", "settings"), [("CartPole-v1", {"target_kl": 0.05}), ("surefoot/Greenhouse-v0", {"ent_coef": 0.01})]
+)
+def test_the_real_compiler_agrees_too(env: str, settings: dict[str, Any]) -> None:
+    eager, compiled = (learner_of(env, settings) for _ in range(2))
     compile_with(compiled, to_machine_code)
     for _ in range(10):
         for learner in (eager, compiled):
@@ -122,6 +127,21 @@ def test_a_memory_that_does_not_fit_is_not_compiled() -> None:
         PPO("CartPole-v1", compile=True, **settings)
     agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_MEMORY_STEPS, **settings).learn(32)
     assert not agent.learner.compiled
+
+
+def test_small_products_become_sums_and_large_ones_stay() -> None:
+    constant = torch.randn(9, 3)
+
+    def products(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [x @ constant, (x @ constant) @ constant.T, y @ y]
+
+    x, y = torch.randn(5, 9), torch.randn(40, 40)
+    graph = make_fx(products)(x, y)
+    fuse_small_products(graph)
+    left = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
+    assert len(left) == 1
+    for found, expected in zip(graph(x, y), products(x, y), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_run_is_compiled_once() -> None:

@@ -76,6 +76,18 @@ def test_every_head_reports_itself() -> None:
     assert metrics["train/head/kind/entropy"] == pytest.approx(math.log(4), abs=0.1)
 
 
+@pytest.mark.parametrize("diagnostics", [True, False])
+def test_the_joint_divergence_is_the_same_however_it_is_summed(diagnostics: bool) -> None:
+    """By each step where it decides or rows are not kept, else from the rows of all of them."""
+    found = []
+    for settings in ({"target_kl": 1e6}, {}):
+        learner = greenhouse(learning_rate=1e-2, n_epochs=3, diagnostics=diagnostics, **settings)
+        record = learner.learn(learner.collect(), 10).update
+        found.append((record.kl, record.kl_last))
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    assert found[0][1] > 1e-4
+
+
 def test_the_joint_divergence_is_the_sum_over_relevant_heads() -> None:
     """F06: over all rows, never a mean of the heads' means."""
     learner = greenhouse(learning_rate=1e-2, n_epochs=4)

@@ -21,6 +21,7 @@ from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadStep
 from surefoot.algo.objective import Measured, needs_divergence, objective
+from surefoot.algo.small_products import fuse_small_products
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
@@ -37,6 +38,7 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
     """Compile a recorded graph for inputs like these."""
     import torch._inductor
 
+    fuse_small_products(graph)
     for node in graph.graph.nodes:
         node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way
     options: dict[str, Any] = {"cpp_wrapper": inputs[0].device.type == "cpu"}

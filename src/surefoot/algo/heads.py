@@ -96,6 +96,8 @@ class HeadTally:
         self._waiting: list[tuple[HeadStep, Tensor, Tensor]] = []
         self._n_waiting = 0
         self._sums = torch.zeros(len(HEAD_SUMS), len(names), dtype=torch.float64)
+        self._weight = 0.0
+        self._last: tuple[HeadStep, Tensor] | None = None
 
     @property
     def n_heads(self) -> int:
@@ -105,7 +107,8 @@ class HeadTally:
     def add(self, step: HeadStep, weight: Tensor, row: Tensor) -> None:
         """A minibatch, with the weight and the place in the rollout of its rows."""
         self._waiting.append((step, weight, row))
-        self._n_waiting += len(row)
+        self._last = step, weight
+        self._n_waiting += row.shape[0]
         if self._n_waiting >= MANY_ROWS:
             self._absorb()
 
@@ -128,6 +131,15 @@ class HeadTally:
             )
         return found
 
+    def divergence(self) -> tuple[float, float]:
+        """The joint KL of an action over the update, and in its last minibatch (F06); NaN if nothing was added."""
+        self._absorb()
+        if self._last is None:
+            return math.nan, math.nan
+        step, weight = self._last
+        last = (head_divergence(step.log_ratio, self._settings[-1]).sum(-1) @ weight) / weight.sum()
+        return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight, float(last)
+
     def _absorb(self) -> None:
         if not self._waiting:
             return
@@ -135,7 +147,9 @@ class HeadTally:
         step = HeadStep(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
         row = torch.cat(rows)
         facts = HeadFacts(self._facts.relevant[row], self._facts.n_legal[row], None)
-        self._sums += head_sums(step, facts, torch.cat(weights), *self._settings).double().cpu()
+        weight = torch.cat(weights)
+        self._sums += head_sums(step, facts, weight, *self._settings).double().cpu()
+        self._weight += float(weight.double().sum())
         self._waiting.clear()
         self._n_waiting = 0
 

@@ -125,8 +125,9 @@ def objective(
 
 
 def needs_divergence(config: PPOConfig, has_heads: bool) -> bool:
-    """Whether each minibatch must say its KL: to stop, to adapt, or because log-ratios alone do not tell it."""
-    return config.target_kl is not None or config.adaptive_kl is not None or config.kl_estimator == "exact" or has_heads
+    """Whether each minibatch must say its KL: to stop, to adapt, or because the rows that are kept do not tell it."""
+    decides = config.target_kl is not None or config.adaptive_kl is not None
+    return decides or config.kl_estimator == "exact" or (has_heads and not config.diagnostics)
 
 
 def _measure(

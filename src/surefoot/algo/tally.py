@@ -173,6 +173,8 @@ class Tally:
         if self._divergences:
             sums, weights = (torch.stack(parts).double() for parts in zip(*self._divergences, strict=True))
             return float(sums.sum() / weights.sum()), float(sums[-1] / weights[-1])
+        if self.heads is not None:
+            return self.heads.divergence()
         if self._last is None or self._rows is None:
             return np.nan, np.nan
         last = RowSums(self._coefficients.clip_range, self._config)
