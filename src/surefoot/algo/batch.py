@@ -23,7 +23,8 @@ class Batch(NamedTuple):
     action: Tensor
     mask: Tensor | None
     log_prob: Tensor
-    parameters: Tensor
+    parameters: Tensor | None
+    """Of the acting distribution; None where no exact divergence asks for them."""
     advantages: Tensor
     returns: Tensor
     targets: Tensor

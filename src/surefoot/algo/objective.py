@@ -156,6 +156,7 @@ def divergence(
 ) -> Tensor:
     """KL(old ‖ new) per sample [B] by the configured estimator; of heads, the sum of theirs [B, A] (F06)."""
     if config.kl_estimator == "exact":
+        assert batch.parameters is not None, "an exact divergence needs the acting distribution"
         return family.bind(batch.parameters, batch.mask).kl(distribution)
     if by_head is not None:
         return by_head.sum(-1)

@@ -6,15 +6,16 @@ import torch
 
 from surefoot.dists.interface import Family
 from surefoot.errors import EnvError
-from surefoot.rollout.buffer import Rollout
+from surefoot.rollout.buffer import Rollout, digest
 
 TOLERANCE = 1e-3
 """Difference of log-probabilities, relative to 1 + |ln p|, that rounding never makes."""
 
 
 def require_same_masks(rollout: Rollout, family: Family) -> None:
-    """Under its stored mask and parameters, each action has the probability with which it was drawn."""
-    if rollout.mask is None:
+    """Masks are those of the rollout or, if they differ, each action still has the probability with which it was
+    drawn."""
+    if rollout.mask is None or rollout.mask_digest == digest(rollout.mask):
         return
     drawn = rollout.log_prob.flatten()
     parameters = rollout.parameters.flatten(0, 1)

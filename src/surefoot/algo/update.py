@@ -45,6 +45,8 @@ class Updater:
         """
         flat = self.step.flat
         batch = flatten(rollout, estimates, flat.values.device)
+        if self._ppo.kl_estimator != "exact":
+            batch = batch._replace(parameters=None)
         batch, heads = self._by_head(batch, coefficients)
         tally = Tally(tuple(flat.slices), coefficients, self._ppo, heads)
         self.step.begin()

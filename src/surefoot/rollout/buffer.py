@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -57,6 +58,8 @@ class Rollout:
     truncated: Tensor
     valid: Tensor
     """[T, N] bool; False rows are no transitions (A03)."""
+    mask_digest: bytes = b""
+    """`digest` of the masks once all actions were drawn."""
     first_step: int = 0
     """Vector steps taken before this rollout; for naming steps in messages."""
     ended: list[tuple[int, Episode]] = field(default_factory=list)
@@ -111,3 +114,8 @@ class Rollout:
             for name in self.observation
         }
         return observation, torch.stack([final.state for final in self.final])
+
+
+def digest(mask: Tensor) -> bytes:
+    """Equal for equal masks, and another for any other."""
+    return hashlib.blake2b(mask.numpy().tobytes(), digest_size=16).digest()

@@ -14,7 +14,7 @@ from surefoot.dists.interface import Family
 from surefoot.errors import EnvError
 from surefoot.policy.few_rows import FewRows
 from surefoot.policy.policy import Policy
-from surefoot.rollout.buffer import Final, Rollout
+from surefoot.rollout.buffer import Final, Rollout, digest
 from surefoot.rollout.envs import Envs, Step
 from surefoot.rollout.episodes import EpisodeTracker
 from surefoot.rollout.guard import Guard, read_costs
@@ -119,6 +119,8 @@ class Collector:
             self.pending, self.live = step.observation, step.live
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
+        if rollout.mask is not None:
+            rollout.mask_digest = digest(rollout.mask)
         return rollout
 
     def _observe(self, t: int, see: bool) -> None:
