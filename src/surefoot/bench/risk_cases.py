@@ -109,7 +109,7 @@ def _portfolio() -> World:
         updates=400,
         episodes=40_000,
         note="Three crashes in an episode are rare, so that 10,000 episodes say the tight limit's CVaR to within 1.5 % "
-        "of the limit (one standard deviation): with so many, the agents of seed 2 seemed to miss both limits by 5.1 %, "
+        "of the limit (one standard deviation): with so many, those of seed 2 seemed to miss both limits by 5.1 %, "
         "with 40,000 by 2.4 % and 0.9 %.",
     )
 
