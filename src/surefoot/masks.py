@@ -84,20 +84,17 @@ class MaskForm:
         if not self.names:
             return None
         try:
-            if isinstance(given[0], np.ndarray):
-                parts, shapes = given, [(given[0].shape[0],)] * len(given)
-            else:
+            if isinstance(given[0], Mapping):
                 parts = [each[name] for each in given for name in self.names]
-                shapes = [(size,) for size in self.sizes] * len(given)
-                if any(len(each) != len(self.names) for each in given):
-                    return None
-            if [part.shape for part in parts] != shapes:
-                return None
-        except (AttributeError, IndexError, KeyError, TypeError):
+                alike = sum(map(len, given)) == len(parts) and list(map(len, parts)) == [*self.sizes] * len(given)
+            else:
+                parts, width = given, len(given[0])
+                alike = width in (self.flat_width, self.wide_width) and list(map(len, parts)) == [width] * len(given)
+            rows = np.concatenate(parts) if alike else None
+        except (IndexError, KeyError, TypeError, ValueError):
             return None
-        rows = np.concatenate(parts).reshape(len(given), -1)
-        known = rows.shape[1] in (self.flat_width, self.wide_width) and rows.dtype == np.bool_
-        return rows if known else None
+        plain = rows is not None and rows.ndim == 1 and rows.dtype == np.bool_
+        return rows.reshape(len(given), -1) if rows is not None and plain else None
 
     def legal(self, row: Array, h: int, context: int = 0) -> Array:
         """The flags of head ``h`` in one mask, flat or wide, if the head on which it depends chose ``context``."""

@@ -7,7 +7,9 @@ level by level: first those whose mask depends on no choice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -62,7 +64,8 @@ class Chooser:
         """Logits [N, S], mask [N, M] and ln of noise [N, H, n] ~ Exponential(1) -> choices and their ln p, [N, H]."""
         if len(self._levels) == 1:
             (level,) = self._levels
-            choice, log_prob = _draw(logits, None if mask is None else mask.take(level.flag, 1), log_noise, level)
+            z = logits if mask is None else np.where(mask, logits, FORBIDDEN)
+            choice, log_prob = _draw(z.take(level.column, 1), log_noise, level)
         else:
             choice, log_prob = self._one_after_another(logits, mask, log_noise)
         if self._relevant is not None:
@@ -76,24 +79,26 @@ class Chooser:
         rows = np.arange(n)[:, None, None]
         choice, log_prob = np.empty((n, self._n_heads), np.int64), np.empty((n, self._n_heads), np.float32)
         for level in self._levels:
-            flags = None
+            z = logits.take(level.column, 1)
             if mask is not None:
                 flag = level.flag if level.step is None else level.flag + level.step * choice[:, level.given]
-                flags = mask[rows, flag]
-            drawn = _draw(logits, flags, log_noise[:, level.heads], level)
-            choice[:, level.heads], log_prob[:, level.heads] = drawn
+                z = np.where(mask[rows, flag], z, FORBIDDEN)
+            choice[:, level.heads], log_prob[:, level.heads] = _draw(z, log_noise[:, level.heads], level)
         return choice, log_prob
 
 
-def _draw(logits: Array, flags: Array | None, log_noise: Array, level: Level) -> tuple[Array, Array]:
-    """One choice of each head by the Gumbel-max trick, and its ln p; flags and noise are [N, L, n]."""
-    z = logits.take(level.column, 1)
-    if flags is not None:
-        z = np.where(flags, z, FORBIDDEN)
+def _draw(z: Array, log_noise: Array, level: Level) -> tuple[Array, Array]:
+    """One choice of each head by the Gumbel-max trick, and its ln p; logits z, which are overwritten, and noise are
+    [N, L, n]."""
     if level.surplus is not None:
         z += level.surplus
     z -= np.maximum.reduce(z, 2, keepdims=True)
     choice = (z - log_noise).argmax(2)
     log_total = np.log(np.add.reduce(np.exp(z), 2))
-    first = np.arange(0, z.size, z.shape[2]).reshape(choice.shape)
-    return choice, z.take(first + choice) - log_total
+    return choice, z.take(_firsts(z.shape) + choice) - log_total
+
+
+@lru_cache
+def _firsts(shape: tuple[int, int, int]) -> Array:
+    """Where each row of the last axis begins in a flattened array."""
+    return np.arange(0, math.prod(shape), shape[2]).reshape(shape[:2])

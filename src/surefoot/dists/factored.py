@@ -254,7 +254,7 @@ class FactoredFamily(Family):
     def dead_end(self, masks: np.ndarray[Any, Any]) -> tuple[int, str] | None:
         """A head needs a legal choice wherever legal choices of the others make it relevant, and nowhere else."""
         wide = masks.shape[-1] != self._form.flat_width
-        if np.logical_or.reduceat(masks, self._group_starts[wide], axis=1).all():
+        if np.logical_and.reduce(np.logical_or.reduceat(masks, self._group_starts[wide], axis=1), None):
             return None
         plan = self._plan(wide, torch.device("cpu"))
         found = plan.stuck(masks)

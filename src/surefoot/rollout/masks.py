@@ -34,6 +34,8 @@ class MaskRows:
             storage = np.zeros((n_envs, form.wide_width), np.bool_), np.zeros(n_envs, np.int64)
         self._rows, self._width = storage
         self._noted: dict[int, tuple[Any, Whose]] = {}
+        self._taken: Array | None = None
+        """All rows as they are kept, if all were given at once and none was changed since."""
 
     @property
     def any(self) -> bool:
@@ -54,6 +56,7 @@ class MaskRows:
         together = self.form.read_alike(given)
         if together is not None:
             self.write_rows(slice(None), together)
+            self._taken = together
             return
         for i, each in enumerate(given):
             self.note(i, each, partial(whose, i))
@@ -80,18 +83,22 @@ class MaskRows:
 
     def write_rows(self, which: slice | Array, rows: Array) -> None:
         """Keep read masks of some envs."""
+        self._taken = None
         width = rows.shape[1]
         self._rows[which, :width] = rows
         self._width[which] = width
 
     def clear(self, i: int) -> None:
         """Env i is another one now."""
+        self._taken = None
         self._noted.pop(i, None)
         self._width[i] = 0
 
     def all(self) -> Array | None:
         """Masks of all envs [N, M], all flat or all wide; None if no env gives any."""
         self.settle()
+        if self._taken is not None:
+            return self._taken
         low, high = int(np.minimum.reduce(self._width)), int(np.maximum.reduce(self._width))
         if high == 0:
             return None
@@ -111,6 +118,7 @@ class MaskRows:
 
     def load(self, i: int, saved: list[int] | None) -> None:
         """Restore the mask of env i."""
+        self._taken = None
         self._width[i] = 0
         if saved is not None:
             self.write_rows(slice(i, i + 1), np.array([saved], np.bool_))
