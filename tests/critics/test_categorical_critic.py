@@ -208,4 +208,4 @@ def test_a_following_support_learns_while_returns_grow(seed: int) -> None:
         critic.absorb(returns, valid(returns))
     assert max(losses) < 1.0
     assert max(explained[:10]) > 0.8
-    assert min(explained[5:]) > 0.1
+    assert min(explained[5:]) > 0.05

@@ -9,16 +9,18 @@ from surefoot.math.categorical import two_hot
 
 MARGIN = 0.25
 """Room on each side of the returns, as a share of their range."""
+GROWTH = 1.0
+"""The same on the one side on which returns have left the support, as those of an agent that gets better: they may go
+on."""
 WIDEST = 3.0
 """A support wider than this multiple of the range is narrowed."""
 FORGETTING = 0.05
 """How fast an end of the range comes back, per rollout, when returns no longer reach it."""
 NARROWEST = 1e-3
 """Least range, as a share of the largest return."""
-OUTSIDE_STEP, OUTSIDE_DROP = 0.5, 3.0
-"""Logits of atoms beyond the old support fall by the first per atom, and by the second at most. Where the law had mass
-at the end of the support, the returns that made it move lie beyond: logits far below would have to be raised again and
-again while returns grow, and nothing else would be learned."""
+OUTSIDE_STEP, OUTSIDE_DROP = 3.0, 6.0
+"""Logits of atoms beyond the old support fall by the first per atom, and by the second at most: so little mass that
+predictions hardly move (A09), and yet near enough to be raised before the support moves again."""
 
 
 class ReturnRange(nn.Module):
@@ -59,8 +61,12 @@ class ReturnRange(nn.Module):
         first, last = float(atoms[0]), float(atoms[-1])
         if not width or (first <= low and high <= last and last - first <= WIDEST * width):
             return atoms
-        centre, half = 0.5 * (low + high), (0.5 + MARGIN) * width
-        return torch.linspace(centre - half, centre + half, atoms.shape[0], device=atoms.device)
+        grows = int(self.rollouts) > 1 and (low < first) != (high > last)
+        below = GROWTH if grows and low < first else MARGIN
+        above = GROWTH if grows and high > last else MARGIN
+        centre = 0.5 * (low + high)
+        ends = centre - (0.5 + below) * width, centre + (0.5 + above) * width
+        return torch.linspace(*ends, atoms.shape[0], device=atoms.device)
 
 
 @torch.no_grad()
@@ -69,8 +75,7 @@ def carry_over(head: nn.Linear, atoms: Tensor, new_atoms: Tensor) -> None:
 
     The logits are a function of the place, straight between atoms, and are read off at the new places. This is linear
     in the logits, so that it can be done to the weights once instead of to every prediction. A smooth law keeps its
-    density, and a mean within the old atoms moves by less than an atom's width. Beyond them the law falls off from what
-    it had at the end.
+    density; the mean of any law moves by less than an atom's width. Beyond the old atoms there is little mass.
     """
     read_off = two_hot(new_atoms, atoms)
     spacing = new_atoms[1] - new_atoms[0]
