@@ -144,6 +144,23 @@ def test_small_products_become_sums_and_large_ones_stay() -> None:
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_memory_runs_uncompiled_where_the_compiler_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself, with a warning; asked to compile, with the error."""
+
+    def fail() -> None:
+        raise RuntimeError("no such header\nand more")
+
+    monkeypatch.setattr("surefoot.algo.learner.load_kernel", fail)
+    monkeypatch.setattr(compiling, "has_compiler", lambda: True)
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 32, "memory": {"kind": "gru"}}
+    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_MEMORY_STEPS, **settings)
+    with pytest.warns(SurefootWarning, match="the memory runs uncompiled: no such header$"):
+        agent.learner.prepare(1)
+    assert not agent.learner.compiled
+    with pytest.raises(RuntimeError, match="no such header"):
+        PPO("CartPole-v1", compile=True, **settings).learner.prepare(1)
+
+
 def test_a_run_is_compiled_once() -> None:
     compilations = []
 

@@ -142,10 +142,16 @@ class Learner:
 
     def _compile(self) -> None:
         """The step as a whole; with memory, whose sequences vary in length, only its loops over time."""
-        if self.policy.state_size:
-            self.policy.use(load_kernel())
-        else:
+        if not self.policy.state_size:
             self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
+            return
+        try:
+            self.policy.use(load_kernel())
+        except Exception as error:
+            if self.config.compile is True:
+                raise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            warnings.warn(f"the memory runs uncompiled: {reason}", SurefootWarning, stacklevel=2)
 
     def collect(self) -> Rollout:
         """Step the environments; the rollout is valid until the next call."""
