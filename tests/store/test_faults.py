@@ -101,9 +101,15 @@ def test_a_replacement_cut_before_its_last_sync_is_made_durable_before_the_old_o
 
 @pytest.mark.timeout(120)
 def test_a_killed_saver_loses_at_most_the_save_in_flight() -> None:
-    figures = kill_while_saving(10)
-    assert (figures["unreadable"], figures["lost"], figures["leftovers"]) == (0, 0, 0)
-    assert figures["mid_save"] > 0
+    """Ten kills at random moments; ten more, four times at most, while none has met a save."""
+    mid_save = 0
+    for _ in range(5):
+        figures = kill_while_saving(10)
+        assert (figures["unreadable"], figures["lost"], figures["leftovers"]) == (0, 0, 0)
+        mid_save += figures["mid_save"]
+        if mid_save:
+            break
+    assert mid_save > 0
 
 
 @pytest.mark.timeout(120)
