@@ -125,7 +125,7 @@ def all_actions(case: Case) -> tuple[Tensor, Tensor]:
     low, high = case.grid
     edges = torch.linspace(low, high, 40_001, dtype=torch.float64)
     middles = (0.5 * (edges[1:] + edges[:-1])).unsqueeze(-1)
-    lengths = np.diff(family.to_env(edges.unsqueeze(-1))[:, 0])
+    lengths = np.diff(family.to_env(edges.unsqueeze(-1).numpy())[:, 0])
     return middles, torch.from_numpy(lengths)
 
 
@@ -170,7 +170,7 @@ def test_env_actions_are_in_the_space(case: Case) -> None:
     for scale in (1.0, 100.0):
         dist = case.bind(case.params(0, scale, batch=50).float())
         for action in (dist.sample(generator(0)), dist.mode()):
-            env_actions = case.family().to_env(action)
+            env_actions = case.family().to_env(action.numpy())
             assert env_actions.shape == (50, *(case.space.shape or ()))
             assert env_actions.dtype == case.space.dtype
             assert all(case.space.contains(np.asarray(row)) for row in env_actions)

@@ -30,19 +30,6 @@ def parameters(family: Family, n: int) -> torch.Tensor:
     return torch.randn(1, width, generator=torch.Generator().manual_seed(1)).repeat(n, 1)
 
 
-@pytest.mark.parametrize("name", acting)
-def test_it_says_the_log_probability_of_what_it_draws(name: str) -> None:
-    family = FAMILIES[name]
-    params = parameters(family, 64) + 0.1 * torch.arange(64).unsqueeze(1)
-    noise = family.host_noise(3, 64, torch.Generator().manual_seed(0))
-    assert noise is not None
-    action, log_prob, _ = family.act_on_host(params.numpy(), None, noise[1])
-    expected = family.bind(params).log_prob(torch.from_numpy(action)).numpy()
-    assert action.shape == (64, *family.action_shape)
-    assert log_prob.dtype == np.float32
-    np.testing.assert_allclose(log_prob, expected, rtol=0, atol=5e-6)
-
-
 @pytest.mark.parametrize("legal", [None, [True, False, True, True]])
 def test_choices_come_as_often_as_their_law_says(legal: list[bool] | None) -> None:
     family = FAMILIES["categorical"]
@@ -50,13 +37,20 @@ def test_choices_come_as_often_as_their_law_says(legal: list[bool] | None) -> No
     mask = None if legal is None else np.tile(np.array(legal), (N, 1))
     noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
     assert noise is not None
-    action, log_prob, _ = family.act_on_host(params.numpy(), mask, noise[0])
+    action = family.draw_on_host(params.numpy(), mask, noise[0])
     bound = family.bind(params[:1], None if mask is None else torch.from_numpy(mask[:1]))
     for choice in range(4):
         p = float(bound.log_prob(torch.tensor([choice])).exp())
         assert abs((action == choice).mean() - p) <= 5 * math.sqrt(p * (1 - p) / N)
-        if p > 0:
-            assert log_prob[action == choice][0] == pytest.approx(math.log(p), abs=5e-6)
+
+
+def test_a_shift_of_all_logits_changes_no_choice() -> None:
+    family = FAMILIES["categorical"]
+    params = parameters(family, N).numpy()
+    noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
+    assert noise is not None
+    plain, shifted = (family.draw_on_host(params + shift, None, noise[0]) for shift in (0.0, 2.0**16))
+    assert (plain == shifted).mean() > 0.995  # a few are decided by the digits that the logits themselves lose
 
 
 def test_gaussians_have_the_moments_of_their_law() -> None:
@@ -64,7 +58,7 @@ def test_gaussians_have_the_moments_of_their_law() -> None:
     params = torch.tensor([[0.3, -2.0, -1.0, 0.5]]).repeat(N, 1)
     noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
     assert noise is not None
-    action, _, _ = family.act_on_host(params.numpy(), None, noise[0])
+    action = family.draw_on_host(params.numpy(), None, noise[0])
     std = np.exp([-1.0, 0.5])
     assert np.all(np.abs(action.mean(0) - [0.3, -2.0]) <= 5 * std / math.sqrt(N))
     assert np.all(np.abs(action.std(0) / std - 1.0) <= 5 / math.sqrt(2 * N))
@@ -73,9 +67,9 @@ def test_gaussians_have_the_moments_of_their_law() -> None:
 def test_an_extreme_spread_stays_finite() -> None:
     family = FAMILIES["gaussian"]
     params = np.array([[0.0, 0.0, -500.0, 500.0]], np.float32)
-    action, log_prob, _ = family.act_on_host(params, None, np.ones((1, 2), np.float32))
+    action = family.draw_on_host(params, None, np.ones((1, 2), np.float32))
     assert np.isfinite(action).all()
-    assert np.isfinite(log_prob).all()
+    assert torch.isfinite(family.log_probs(torch.from_numpy(params), None, torch.from_numpy(action))[0]).all()
 
 
 @pytest.mark.parametrize("name", acting)

@@ -72,16 +72,25 @@ def poison(agent: PPO, place: str, value: float, at: int, undo: ExitStack) -> No
         x.view(-1)[0] = value
         return x
 
-    if place in ("action", "log_prob"):
-        act = learner.family.act_on_host
+    if place == "action":
+        draw = learner.family.draw_on_host
 
-        def acting(*given: Any) -> Any:
-            action, log_prob, by_head = act(*given)
+        def drawing(*given: Any) -> Any:
+            action = draw(*given)
             if next(calls) == at:
-                (action if place == "action" else log_prob)[0] = value
-            return action, log_prob, by_head
+                action[0] = value
+            return action
 
-        undo.enter_context(patch.object(learner.family, "act_on_host", acting))
+        undo.enter_context(patch.object(learner.family, "draw_on_host", drawing))
+    elif place == "log_prob":
+        said = learner.family.log_probs
+
+        def saying(*given: Any) -> Any:
+            log_prob, by_head = said(*given)
+            log_prob[at * learner.config.n_envs] = value
+            return log_prob, by_head
+
+        undo.enter_context(patch.object(learner.family, "log_probs", saying))
     elif place == "value":
         critic = learner.policy.critic
         mean = critic.mean

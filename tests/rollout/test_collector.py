@@ -57,7 +57,7 @@ def test_each_row_holds_the_action_that_the_env_was_given(source: str, action: s
     for _ in range(2):
         rollout = learner.collect()
         for t, n in torch.nonzero(rollout.valid).tolist():
-            taken = learner.family.to_env(rollout.action[t])[n]
+            taken = learner.family.to_env(rollout.action[t].numpy())[n]
             assert np.array(taken).tolist() == given[place(rollout, t, n)]
 
 

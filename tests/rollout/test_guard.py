@@ -139,7 +139,7 @@ def test_a_policy_that_is_not_finite_stops_before_the_env_is_stepped(env: str) -
     learner = make_learner(env)
     learner.collect()
     spoil(learner, "linear.bias")
-    with pytest.raises(NonFiniteError, match=r"action is nan in env 0 at step 16"):
+    with pytest.raises(NonFiniteError, match=r"action parameter\[0\] is nan in env 0 at step 16"):
         learner.collect()
     assert learner.collector.vector_steps == 16
 

@@ -22,12 +22,9 @@ Say = Callable[[str], None]
 
 
 def bench_risk(
-    results: Path, worlds: Sequence[str], seeds: Sequence[int], episodes: int | None, jobs: int, say: Say
+    results: Path, worlds: Sequence[str], seeds: Sequence[int], episodes: int, jobs: int, say: Say
 ) -> tuple[Path, bool]:
-    """Run what is missing, write the report; its path, and whether everything holds.
-
-    ``episodes`` of evaluation, or as many as each world asks for.
-    """
+    """Run what is missing, write the report; its path, and whether everything holds."""
     unknown = [name for name in worlds if name not in WORLDS]
     if unknown:
         raise ConfigError(f"no world {unknown[0]!r}; there are {', '.join(WORLDS)}")
@@ -38,7 +35,7 @@ def bench_risk(
     return write_report(results, list(seeds))
 
 
-def execute(missing: Sequence[Job], results: Path, episodes: int | None, jobs: int, say: Say) -> None:
+def execute(missing: Sequence[Job], results: Path, episodes: int, jobs: int, say: Say) -> None:
     """One after the other in this process, or ``jobs`` at a time in others, one torch thread each."""
     if jobs == 1:
         for done, job in enumerate(missing, 1):
@@ -54,9 +51,9 @@ def execute(missing: Sequence[Job], results: Path, episodes: int | None, jobs: i
         raise RunError("a run was ended from outside; finished runs are kept, start again to go on") from None
 
 
-def perform(job: Job, results: Path, episodes: int | None) -> str:
+def perform(job: Job, results: Path, episodes: int) -> str:
     """Run, keep, and say so in a line."""
-    record = run(job, episodes or WORLDS[job.world]().episodes)
+    record = run(job, episodes)
     keep(record, job.path(results))
     limit = "no limit" if job.limit is None else f"limit {job.limit:g}"
     return (

@@ -107,7 +107,7 @@ def section(world: World, found: list[Outcome], n_seeds: int) -> list[str]:
         f"## {world.title}",
         "",
         f"`{world.env}`, {world.timesteps():,} env steps, {found[0].records[0]['episodes']:,} episodes. "
-        f"Limited: {world.quantity}. A policy is described by the {world.trait}. {world.note}".rstrip(),
+        f"Limited: {world.quantity}. A policy is described by the {world.trait}.",
         "",
         "| limit | best mean | mean | limited | violation, worst | loss, worst | trait (best) | λ at the end | holds |",
         "|--:|--:|--:|--:|--:|--:|--:|--:|---|",

@@ -160,7 +160,7 @@ def bench(arguments: argparse.Namespace) -> None:
 
     for name in ("episodes", "jobs"):
         given = getattr(arguments, name)
-        if given is not None and given < 1:
+        if given < 1:
             raise ConfigError(f"--{name} must be at least 1, got {given}")
     if arguments.report:
         path, good = write_report(arguments.results, arguments.seeds)

@@ -86,7 +86,7 @@ def build_parser() -> Parser:
     bench.add_argument("--worlds", nargs="+", metavar="NAME", help="only these: arm, portfolio, cliff, costly")
     bench.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], metavar="S", help="(default: 0 to 4)")
     bench.add_argument(
-        "--episodes", type=int, metavar="N", help="evaluation episodes (default: 10000; portfolio 40000)"
+        "--episodes", type=int, default=10_000, metavar="N", help="evaluation episodes of each run (default: 10000)"
     )
     bench.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
     bench.add_argument("--report", action="store_true", help="run nothing, rewrite the report from the kept runs")

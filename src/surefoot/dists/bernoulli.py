@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from surefoot.dists.interface import Distribution, Family, refuse_mask
+from surefoot.dists.interface import Array, Distribution, Family, refuse_mask
 
 
 class Bernoulli(Distribution):
@@ -57,5 +57,5 @@ class BernoulliFamily(Family):
         refuse_mask(self, mask)
         return Bernoulli(params)
 
-    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
-        return action.cpu().numpy().astype(self._dtype).reshape(-1, *self._shape)
+    def to_env(self, action: Array) -> Array:
+        return action.astype(self._dtype).reshape(-1, *self._shape)

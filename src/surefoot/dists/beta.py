@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from surefoot.dists.box import BoundedBoxCodec
-from surefoot.dists.interface import Distribution, Family, refuse_mask
+from surefoot.dists.interface import Array, Distribution, Family, refuse_mask
 
 END = 1e-6
 """Stored actions keep this distance from 0 and 1, where ln x and ln(1 − x) end."""
@@ -93,5 +93,5 @@ class BetaFamily(Family):
         raw_alpha, raw_beta = params.chunk(2, dim=-1)
         return Beta(raw_alpha, raw_beta, self._codec.log_volume)
 
-    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
-        return self._codec.from_unit(action.detach().cpu().numpy().astype(np.float64))
+    def to_env(self, action: Array) -> Array:
+        return self._codec.from_unit(action.astype(np.float64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from surefoot.dists.choosing import FORBIDDEN, TINY
+from surefoot.dists.choosing import FORBIDDEN, TINY, gumbel_max
 from surefoot.dists.interface import Array, Distribution, Family
 from surefoot.math.masking import masked_entropy, masked_log_softmax
 
@@ -78,12 +78,8 @@ class CategoricalFamily(Family):
         noise = torch.empty(n_steps, n_envs, self.n_outputs).exponential_(generator=generator)
         return noise.clamp_(min=float(TINY)).log_().numpy()
 
-    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
-        logits = params if mask is None else np.where(mask, params, FORBIDDEN)
-        shifted = logits - np.maximum.reduce(logits, 1, keepdims=True)
-        action = (shifted - noise).argmax(1)
-        log_prob = shifted[np.arange(len(action)), action] - np.log(np.add.reduce(np.exp(shifted), 1))
-        return action, log_prob, None
+    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
+        return gumbel_max(params if mask is None else np.where(mask, params, FORBIDDEN), noise)
 
-    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
-        return (action.cpu().numpy() + self._start).astype(self._dtype)
+    def to_env(self, action: Array) -> Array:
+        return (action + self._start).astype(self._dtype, copy=False)

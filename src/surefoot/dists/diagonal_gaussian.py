@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -75,17 +75,13 @@ class DiagonalGaussianFamily(Family):
     def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array:
         return torch.randn(n_steps, n_envs, self.n_dims, generator=generator).numpy()
 
-    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
+    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
         assert mask is None, "a Box has no mask"
         mean, log_std = params[:, : self.n_dims], params[:, self.n_dims :]
         if self._log_std_offset is not None:
             log_std = log_std + np.float32(self._log_std_offset)
-        log_std = np.minimum(np.maximum(log_std, -LOG_STD_LIMIT), LOG_STD_LIMIT)
-        std = np.exp(log_std)
-        action = mean + std * noise
-        z = (action - mean) / std  # not the noise: what was rounded away is not in the action
-        log_prob = np.add.reduce(-0.5 * z * z - log_std - np.float32(_HALF_LOG_2PI), 1)
-        return action, log_prob, None
+        drawn: Array = mean + np.exp(np.minimum(np.maximum(log_std, -LOG_STD_LIMIT), LOG_STD_LIMIT)) * noise
+        return drawn
 
-    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
-        return self._codec.clip(action.detach().cpu().numpy())
+    def to_env(self, action: Array) -> Array:
+        return self._codec.clip(action)

@@ -238,15 +238,17 @@ class FactoredFamily(Family):
         if self.action_dtype != torch.int64:
             return None
         noise = torch.empty(n_steps, n_envs, self.n_outputs).exponential_(generator=generator)
-        log_noise: Array = noise.clamp_(min=float(TINY)).log_().numpy()
-        return log_noise.take(self._plan(wide=False, device=torch.device("cpu")).segments.padded.numpy(), -1)
+        log_noise = noise.clamp_(min=float(TINY)).log_().numpy()
+        segments = self._plan(wide=False, device=torch.device("cpu")).segments
+        padded: Array = log_noise.take(segments.padded.numpy(), -1)
+        padded[..., ~segments.is_real.numpy()] = np.inf
+        return padded
 
-    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
+    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
         wide = self._is_wide(mask)
         if wide not in self._choosers:
             self._choosers[wide] = chooser_of(self._plan(wide, torch.device("cpu")))
-        choice, by_head = self._choosers[wide](params, mask, noise)
-        return choice, np.add.reduce(by_head, 1), by_head
+        return self._choosers[wide](params, mask, noise)
 
     def mask_groups(self) -> dict[str, slice]:
         return dict(zip(self._form.names, self.head_outputs, strict=False))
@@ -263,13 +265,17 @@ class FactoredFamily(Family):
         env, h, choice = found
         return env, self._described(h, choice)
 
-    def to_env(self, action: Tensor) -> Any:
+    def to_env(self, action: Array) -> Any:
         """Env actions of N rows: one array, or a dict or tuple of such arrays as the space has it."""
         if self._is_one_part and isinstance(self._space, spaces.MultiDiscrete):
             return self._parts[0].family.to_env(action)
         found: dict[Path, Any] = {}
         for part in self._parts:
-            stored = action if self._is_one_part else action[:, part.columns].to(part.family.action_dtype)
+            stored = (
+                action
+                if self._is_one_part
+                else action[:, part.columns].astype(torch.empty(0, dtype=part.family.action_dtype).numpy().dtype)
+            )
             found[part.path] = part.family.to_env(stored.reshape(-1, *part.family.action_shape))
         return assemble(self._space, found)
 

@@ -105,24 +105,21 @@ class Family(ABC):
         """What stored actions [B, *action_shape] and their masks say about the `head_names`."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
-    def act(
-        self, params: Tensor, mask: Tensor | None, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Sampled stored actions, their ln p [B] and, if there are heads, the same by head [B, A]."""
+    def log_probs(self, params: Tensor, mask: Tensor | None, action: Tensor) -> tuple[Tensor, Tensor | None]:
+        """ln p [B] of stored actions and, if there are heads, the same by head [B, A]."""
         distribution = self.bind(params, mask)
-        action = distribution.sample(generator)
         if not self.head_names:
-            return action, distribution.log_prob(action), None
+            return distribution.log_prob(action), None
         by_head = distribution.heads(action).log_prob
-        return action, by_head.sum(-1), by_head
+        return by_head.sum(-1), by_head
 
     def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
-        """What `act_on_host` needs at random, float32 [T, N, ...]; None if the family acts in torch only."""
+        """What `draw_on_host` needs at random, float32 [T, N, ...]; None if the family draws in torch only."""
         return None
 
-    def act_on_host(self, params: Array, mask: Array | None, noise: Array) -> tuple[Array, Array, Array | None]:
-        """`act` in numpy on float32 rows and a row of `host_noise`: for a few rows its calls cost far less."""
-        raise NotImplementedError(f"{type(self).__name__} acts in torch only")
+    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
+        """Actions in numpy, from float32 rows and a row of `host_noise`: for a few rows its calls cost far less."""
+        raise NotImplementedError(f"{type(self).__name__} draws in torch only")
 
     def mask_groups(self) -> dict[str, slice]:
         """The columns of a mask that belong together, by head: one of each group must be legal."""
@@ -137,10 +134,10 @@ class Family(ABC):
         return None
 
     @abstractmethod
-    def to_env(self, action: Tensor) -> Any:
+    def to_env(self, action: Array) -> Any:
         """Stored actions [N, *action_shape] as env actions [N, *space.shape] in the space's dtype.
 
-        For a Dict or Tuple space, a dict or tuple of such arrays.
+        For a Dict or Tuple space, a dict or tuple of such arrays. None of them shares memory with what is given.
         """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists.categorical import Categorical
-from surefoot.dists.interface import Distribution, Family
+from surefoot.dists.interface import Array, Distribution, Family
 from surefoot.errors import UnsupportedSpaceError
 
 
@@ -77,5 +77,5 @@ class MultiDiscreteFamily(Family):
     def mask_groups(self) -> dict[str, slice]:
         return self._columns
 
-    def to_env(self, action: Tensor) -> np.ndarray[Any, Any]:
-        return (action.cpu().numpy() + self._start).astype(self._dtype).reshape(-1, *self._shape)
+    def to_env(self, action: Array) -> Array:
+        return (action + self._start).astype(self._dtype, copy=False).reshape(-1, *self._shape)

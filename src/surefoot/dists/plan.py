@@ -105,7 +105,6 @@ def chooser_of(plan: Plan) -> Chooser:
         Level.of(
             np.flatnonzero(chosen),
             padded,
-            plan.segments.is_real.numpy(),
             plan.first_flag.numpy()[padded] if plan.wide else padded,
             plan.context_step.numpy()[padded] if plan.wide else np.zeros_like(padded),
             plan.context_head.numpy()[padded],

@@ -46,7 +46,6 @@ class Collector:
         self._rollout = Rollout.allocate(n_steps, envs.n_envs, layout, family, n_parameters, policy.state_size)
         self._observations = {name: tensor.numpy() for name, tensor in self._rollout.observation.items()}
         fields = ["action", "log_prob", "parameters", "reward", "cost", "terminated", "truncated", "valid", "start"]
-        fields += ["head_log_prob"] if family.head_names else []
         self._arrays = {name: getattr(self._rollout, name).numpy() for name in fields}
         self.state = torch.zeros(envs.n_envs, policy.state_size)
         self.fresh = np.ones(envs.n_envs, np.bool_)
@@ -119,6 +118,7 @@ class Collector:
             self.pending, self.live = step.observation, step.live
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
+        self._say_log_probs()
         if rollout.mask is not None:
             rollout.mask_digest = digest(rollout.mask)
         return rollout
@@ -139,25 +139,32 @@ class Collector:
         arrays = self._arrays
         after, mask = self._think(t), self._mask(t)
         parameters = arrays["parameters"][t]
+        self._guard.check(parameters, "action parameter", self.vector_steps)
         if self._noise is not None:
-            action, log_prob, by_head = self._family.act_on_host(parameters, mask, self._noise[t])
+            arrays["action"][t] = self._family.draw_on_host(parameters, mask, self._noise[t])
         else:
-            action, log_prob, by_head = self._act_in_torch(parameters, mask)
-        arrays["action"][t] = action
-        arrays["log_prob"][t] = log_prob
-        if by_head is not None:
-            arrays["head_log_prob"][t] = by_head
-        self._guard.check(arrays["log_prob"][t], "log-probability of the action", self.vector_steps)
+            arrays["action"][t] = self._draw_in_torch(parameters, mask)
         self._guard.check(arrays["action"][t], "action", self.vector_steps)
-        return self._family.to_env(self._rollout.action[t]), after
+        return self._family.to_env(arrays["action"][t]), after
 
-    def _act_in_torch(self, parameters: Array, mask: Array | None) -> tuple[Array, Array, Array | None]:
+    def _draw_in_torch(self, parameters: Array, mask: Array | None) -> Array:
         with torch.inference_mode():
             legal = None if mask is None else torch.from_numpy(mask).to(self._device)
             given = torch.from_numpy(parameters).to(self._device)
-            action, log_prob, by_head = self._family.act(given, legal, self._generator)
-            heads = None if by_head is None else by_head.cpu().numpy()
-            return action.cpu().numpy(), log_prob.cpu().numpy(), heads
+            drawn: Array = self._family.bind(given, legal).sample(self._generator).cpu().numpy()
+            return drawn
+
+    def _say_log_probs(self) -> None:
+        """Those of all actions at once, by the law that they were drawn from."""
+        rollout = self._rollout
+        with torch.inference_mode():
+            parameters, action = (x.flatten(0, 1).to(self._device) for x in (rollout.parameters, rollout.action))
+            mask = None if rollout.mask is None else rollout.mask.flatten(0, 1).to(self._device)
+            log_prob, by_head = self._family.log_probs(parameters, mask, action)
+            rollout.log_prob.view(-1).copy_(log_prob)
+            if by_head is not None and rollout.head_log_prob is not None:
+                rollout.head_log_prob.flatten(0, 1).copy_(by_head)
+        self._guard.rollout(self._arrays["log_prob"], "log-probability of the action", rollout.first_step)
 
     def _think(self, t: int) -> Tensor:
         """Store the action parameters of row t; the memory states after it."""

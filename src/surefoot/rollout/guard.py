@@ -34,6 +34,12 @@ class Guard:
             "nothing was learned from it. Correct the env, or mask the source of the value"
         )
 
+    def rollout(self, array: Array, field: str, first_step: int) -> None:
+        """Check an array [T, N, ...] whose first row is of step ``first_step``."""
+        if not math.isfinite(np.vdot(array, array)):
+            for t, row in enumerate(array):
+                self.check(row, field, first_step + t)
+
     def observations(self, observation: Mapping[str, Array], step: int, env: int | None = None) -> None:
         """Check every leaf."""
         for name, array in observation.items():

@@ -166,7 +166,7 @@ class PPO:
                 parameters = policy.action_parameters(tensors)
             distribution = learner.family.bind(parameters, mask)
             action = distribution.mode() if deterministic else distribution.sample(sampler or self._sampler)
-            return learner.family.to_env(action.cpu()), state
+            return learner.family.to_env(action.cpu().numpy()), state
 
     def evaluate(
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
