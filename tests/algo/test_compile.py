@@ -106,6 +106,7 @@ def test_the_real_compiler_agrees_too(env: str, settings: dict[str, Any]) -> Non
     "memory",
     [
         {"kind": "lstm", "hidden_size": 16},
+        {"kind": "lstm", "hidden_size": 8, "output_sizes": (12,)},
         {"kind": "gru", "hidden_size": 16, "layers": 2},
         {"kind": "lstm", "hidden_size": 8, "max_length": 5, "burn_in": 2},
     ],

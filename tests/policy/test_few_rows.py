@@ -41,11 +41,20 @@ def test_both_give_the_same_parameters_also_after_learning(env: str, settings: d
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize(("shares_encoder", "shares_memory"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_compiler)])
-@pytest.mark.parametrize(("activation", "hidden"), [("tanh", (12, 8)), ("relu", (7,)), ("tanh", ())])
+@pytest.mark.parametrize(
+    ("activation", "hidden", "output"),
+    [("tanh", (12, 8), ()), ("relu", (7,), (40, 3)), ("relu", (), (6,)), ("tanh", (), ())],
+)
 def test_both_remember_the_same(
-    kind: str, shares_encoder: bool, shares_memory: bool, compiled: bool, activation: str, hidden: tuple[int, ...]
+    kind: str,
+    shares_encoder: bool,
+    shares_memory: bool,
+    compiled: bool,
+    activation: str,
+    hidden: tuple[int, ...],
+    output: tuple[int, ...],
 ) -> None:
-    memory = {"kind": kind, "hidden_size": 8, "shared": shares_memory}
+    memory = {"kind": kind, "hidden_size": 8, "shared": shares_memory, "output_sizes": output}
     policy = {"shared": shares_encoder, "activation": activation, "hidden_sizes": hidden}
     agent = PPO("Pendulum-v1", n_envs=3, n_steps=16, batch_size=48, compile=compiled, memory=memory, policy=policy)
     agent.learn(96)
@@ -69,6 +78,13 @@ def test_both_remember_the_same(
     ("env", "settings"),
     [
         ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 4, "layers": 2}}),
+        (
+            "CartPole-v1",
+            {
+                "memory": {"kind": "gru", "hidden_size": 4, "output_sizes": (4,)},
+                "policy": {"hidden_sizes": (), "activation": "elu"},
+            },
+        ),
         ("CartPole-v1", {"policy": {"layer_norm": True}}),
         ("CartPole-v1", {"policy": {"activation": "gelu"}}),
         ("CartPole-v1", {"policy": {"hidden_sizes": (512, 512)}}),

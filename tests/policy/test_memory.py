@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from surefoot.config import MemoryConfig
+from surefoot.config import Config, MemoryConfig
 from surefoot.nets.init import Initialiser
 from surefoot.policy.memory import Memory, Recall, Recurrent, build_memory
 
@@ -16,9 +16,11 @@ F, H = 3, 5
 every_kind = pytest.mark.parametrize("kind", ["lstm", "gru"])
 
 
-def memory_of(kind: Any, layers: int = 1, span: int | None = None, width: int = H) -> Recurrent:
-    config = MemoryConfig(kind=kind, hidden_size=width, layers=layers, span=span)
-    made = build_memory(config, F, Initialiser(torch.Generator().manual_seed(0), True))
+def memory_of(
+    kind: Any, layers: int = 1, span: int | None = None, width: int = H, output_sizes: tuple[int, ...] = ()
+) -> Recurrent:
+    config = MemoryConfig(kind=kind, hidden_size=width, layers=layers, span=span, output_sizes=output_sizes)
+    made = build_memory(Config(memory=config), F, Initialiser(torch.Generator().manual_seed(0), True))
     assert isinstance(made, Recurrent)
     return made
 
@@ -32,13 +34,15 @@ def one_by_one(memory: Memory, features: Tensor, start: Tensor) -> tuple[Tensor,
 
 
 def test_no_memory_is_none() -> None:
-    assert build_memory(MemoryConfig(), F, Initialiser(torch.Generator(), True)) is None
+    assert build_memory(Config(), F, Initialiser(torch.Generator(), True)) is None
 
 
 @every_kind
 @pytest.mark.parametrize("layers", [1, 2])
-def test_a_sequence_at_once_is_the_same_step_by_step(kind: str, layers: int) -> None:
-    memory = memory_of(kind, layers)
+@pytest.mark.parametrize("output_sizes", [(), (6, 4)])
+def test_a_sequence_at_once_is_the_same_step_by_step(kind: str, layers: int, output_sizes: tuple[int, ...]) -> None:
+    memory = memory_of(kind, layers, output_sizes=output_sizes)
+    assert memory.n_outputs == (output_sizes[-1] if output_sizes else H)
     assert memory.state_size == layers * H * (2 if kind == "lstm" else 1)
     features, start = torch.randn(4, 7, F), torch.randn(4, memory.state_size)
     for whole, slow in zip(memory.sequences(features, start), one_by_one(memory, features, start), strict=True):

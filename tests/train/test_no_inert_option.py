@@ -306,6 +306,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "critic.clip_mode": critic_clip_mode,
     "memory.kind": Trains(["lstm", "gru"]),
     "memory.hidden_size": Trains([8], {"memory.kind": "lstm"}),
+    "memory.output_sizes": Trains([(8,)], {"memory.kind": "lstm"}),
     "memory.layers": Trains([2], {"memory.kind": "lstm"}),
     "memory.shared": Trains([True], {"memory.kind": "lstm", "policy.shared": True}),
     "memory.max_length": Trains([4], {"memory.kind": "lstm"}),

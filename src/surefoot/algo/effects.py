@@ -9,7 +9,7 @@ from surefoot.spaces import Layout
 
 
 def require_effective(config: Config, layout: Layout) -> None:
-    """Raise if an option for images, numbers or hidden layers is set and there are none; ``layout`` is what is seen."""
+    """Raise if an option for images or numbers is set and there are none; ``layout`` is what is seen."""
     policy = config.policy
     if not any(leaf.is_image for leaf in layout.leaves):
         for name in ("cnn_channels", "cnn_features"):
@@ -17,10 +17,6 @@ def require_effective(config: Config, layout: Layout) -> None:
                 raise ConfigError(
                     f"policy.{name} is for images, uint8 with three axes: the env gives none; leave it out"
                 )
-    if not policy.hidden_sizes:
-        for name in ("activation", "layer_norm"):
-            if changed(policy, name):
-                raise ConfigError(f"policy.{name} is for hidden layers, and policy.hidden_sizes is empty; leave it out")
     if config.ppo.normalize_observations and not any(leaf.is_continuous for leaf in layout.leaves):
         raise ConfigError(
             "ppo.normalize_observations scales float numbers, and the env's observations hold none; leave it out"

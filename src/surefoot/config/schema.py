@@ -202,6 +202,8 @@ class MemoryConfig(Section):
     """Width of the memory."""
     layers: Positive = 1
     """Recurrent layers on top of each other."""
+    output_sizes: Sizes = ()
+    """Hidden layers between the memory's LayerNorm and the heads, with policy.activation."""
     shared: bool = False
     """One memory for actor and critic instead of two; needs policy.shared."""
     max_length: Annotated[int, Ge(2)] | None = None
@@ -371,6 +373,8 @@ def _other_complaints(config: Config) -> list[str]:
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
         found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
     inert = [name for name in ("activation", "layer_norm") if changed(policy, name)]
+    if config.memory.output_sizes and "activation" in inert:
+        inert.remove("activation")
     if inert and not policy.hidden_sizes:
         found.append(f"policy.{', policy.'.join(inert)} needs a hidden layer: policy.hidden_sizes is empty")
     return found

@@ -153,7 +153,7 @@ struct Linear {
 enum Activation : int64_t { TANH, RELU };
 enum Cell : int64_t { NO_CELL, LSTM, GRU };
 
-// Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output) and a head.
+// Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output), more layers and a head.
 struct Network {
   const Linear* layers;
   int64_t n_layers, activation, cell, H;
@@ -161,6 +161,8 @@ struct Network {
   const float *within, *within_bias;
   const float *scale, *shift;
   float eps;
+  const Linear* later;
+  int64_t n_later;
   const Linear* head;
   int64_t n_outputs, widest;
 };
@@ -202,14 +204,17 @@ void network_step(const Network* network, const float* x, int64_t x_stride, int6
       within[b] = next[b] + net.widest;
       hidden[b] = state + (r + b) * state_stride;
     }
-    for (int64_t i = 0; i < net.n_layers; ++i) {
-      net.layers[i].apply(in, here, count);
-      for (int b = 0; b < count; ++b) {
-        activate(here[b], net.layers[i].width, net.activation);
-        in[b] = here[b];
-        std::swap(here[b], next[b]);
+    auto go_through = [&](const Linear* layers, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        layers[i].apply(in, here, count);
+        for (int b = 0; b < count; ++b) {
+          activate(here[b], layers[i].width, net.activation);
+          in[b] = here[b];
+          std::swap(here[b], next[b]);
+        }
       }
-    }
+    };
+    go_through(net.layers, net.n_layers);
     if (net.cell != NO_CELL) net.into.apply(in, here, count);
     if (net.cell == LSTM) multiply(hidden, net.within, here, H, 4 * H, count);
     if (net.cell == GRU) Linear{net.within, net.within_bias, H, 3 * H}.apply(hidden, within, count);
@@ -223,6 +228,7 @@ void network_step(const Network* network, const float* x, int64_t x_stride, int6
       in[b] = next[b];
     }
     if (!net.head) continue;
+    go_through(net.later, net.n_later);
     net.head->apply(in, here, count);
     for (int b = 0; b < count; ++b) std::memcpy(out + (r + b) * out_stride, here[b], net.n_outputs * sizeof(float));
   }

@@ -33,7 +33,8 @@ class Linear(ctypes.Structure):
 
 
 class Network(ctypes.Structure):
-    """Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output) and a head."""
+    """Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output), more layers and a
+    head."""
 
     _fields_ = [
         ("layers", ctypes.POINTER(Linear)),
@@ -47,6 +48,8 @@ class Network(ctypes.Structure):
         ("scale", _POINTER),
         ("shift", _POINTER),
         ("eps", ctypes.c_float),
+        ("later", ctypes.POINTER(Linear)),
+        ("n_later", _NUMBER),
         ("head", ctypes.POINTER(Linear)),
         ("n_outputs", _NUMBER),
         ("widest", _NUMBER),

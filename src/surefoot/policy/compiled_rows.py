@@ -27,16 +27,18 @@ class CompiledRows:
     ) -> None:
         self._kernel = kernel
         self._kept: list[Any] = []  # what the compiled side only has addresses of
-        layers = [] if encoder is None else [x for x in encoder.trunk.layers if isinstance(x, nn.Linear)]
-        relu = encoder is not None and any(isinstance(x, nn.ReLU) for x in encoder.trunk.layers)
-        found = [self._linear(layer.weight, layer.bias) for layer in layers]
+        before: list[nn.Module] = [] if encoder is None else [*encoder.trunk.layers]
+        after: list[nn.Module] = [] if memory is None else [*memory.top.layers]
+        layers, later = self._linears(before), self._linears(after)
         network = Network(
-            layers=(Linear * len(found))(*found),
-            n_layers=len(found),
-            activation=RELU if relu else TANH,
+            layers=layers,
+            n_layers=len(layers),
+            activation=RELU if any(isinstance(x, nn.ReLU) for x in before + after) else TANH,
             cell=NO_CELL,
+            later=later,
+            n_later=len(later),
         )
-        widths = [layer.width for layer in found]
+        widths = [layer.width for layer in (*layers, *later)]
         if memory is not None:
             widths += self._add_cell(network, memory)
         if head is not None:
@@ -74,6 +76,11 @@ class CompiledRows:
         network.scale, network.shift = (self._address_of(_array(x)) for x in (norm.weight, norm.bias))
         network.eps = norm.eps
         return [network.into.width]
+
+    def _linears(self, layers: Sequence[nn.Module]) -> Any:
+        """The linear ones as an array of the compiled side."""
+        found = [self._linear(layer.weight, layer.bias) for layer in layers if isinstance(layer, nn.Linear)]
+        return (Linear * len(found))(*found)
 
     def _linear(self, weight: Any, bias: Any) -> Linear:
         n_outputs, n_inputs = weight.shape

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from surefoot.nets.kernel import Kernel
+from surefoot.nets.mlp import MLP
 from surefoot.policy.compiled_rows import CompiledRows
 from surefoot.policy.encoder import Encoder, Flat
 from surefoot.policy.memory import Memory, Recurrent
@@ -46,14 +47,14 @@ class FewRows:
         """Look at the weights as they are now."""
         policy = self._policy
         self._compiled = None if policy.kernel is None else _Compiled(policy, policy.kernel)
-        self._trunk, self._head = _layers(policy.encoder), _Linear(policy.head.linear)
+        self._trunk, self._head = _layers(_trunk(policy.encoder)), _Linear(policy.head.linear)
         self._free = None if policy.head.free is None else _view(policy.head.free)
         self._cell = self._value_cell = None
         if isinstance(policy.memory, Recurrent):
-            self._cell = _Cell(policy.memory)
+            self._cell, self._top = _Cell(policy.memory), _layers(policy.memory.top)
             if policy.value_memory is not policy.memory and isinstance(policy.value_memory, Recurrent):
                 self._value_cell = _Cell(policy.value_memory)
-                self._value_trunk = None if policy.shared else _layers(policy.value_encoder)
+                self._value_trunk = None if policy.shared else _layers(_trunk(policy.value_encoder))
 
     def __call__(self, observation: Array, state: Array, out: Array) -> Array:
         """Write the parameters into ``out``; the memory states after this step [N, n], as given without memory."""
@@ -66,7 +67,7 @@ class FewRows:
             if self._value_cell is not None and self._value_trunk is not None:
                 value_features = _through(self._value_trunk, x)
             after, own = np.empty_like(state), self._cell.state_size
-            features = self._cell.step(features, state[:, :own], after[:, :own])
+            features = _through(self._top, self._cell.step(features, state[:, :own], after[:, :own]))
             if self._value_cell is not None:
                 self._value_cell.advance(value_features, state[:, own:], after[:, own:])
             state = after
@@ -172,16 +173,24 @@ def _is_plain(encoder: nn.Module) -> bool:
     """One leaf of numbers, then linear layers with tanh or ReLU."""
     if not isinstance(encoder, Encoder) or len(encoder.leaves) != 1 or not isinstance(encoder.leaves[0], Flat):
         return False
-    return all(isinstance(layer, nn.Linear | nn.Tanh | nn.ReLU) for layer in encoder.trunk.layers)
+    return _is_simple(encoder.trunk)
+
+
+def _is_simple(network: MLP) -> bool:
+    return all(isinstance(layer, nn.Linear | nn.Tanh | nn.ReLU) for layer in network.layers)
 
 
 def _is_one_cell(memory: Memory) -> bool:
-    return isinstance(memory, Recurrent) and memory.cell.num_layers == 1
+    return isinstance(memory, Recurrent) and memory.cell.num_layers == 1 and _is_simple(memory.top)
 
 
-def _layers(encoder: nn.Module) -> list[_Linear | nn.Module]:
+def _trunk(encoder: nn.Module) -> MLP:
     assert isinstance(encoder, Encoder)
-    return [_Linear(layer) if isinstance(layer, nn.Linear) else layer for layer in encoder.trunk.layers]
+    return encoder.trunk
+
+
+def _layers(network: MLP) -> list[_Linear | nn.Module]:
+    return [_Linear(layer) if isinstance(layer, nn.Linear) else layer for layer in network.layers]
 
 
 def _through(layers: Sequence[_Linear | nn.Module], x: Array) -> Array:

@@ -12,9 +12,10 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from surefoot.config import MemoryConfig
+from surefoot.config import Config, MemoryConfig
 from surefoot.nets.init import Initialiser
 from surefoot.nets.kernel import Kernel
+from surefoot.nets.mlp import MLP
 from surefoot.nets.recurrence import recur
 
 NORM_GAIN = 0.1
@@ -66,13 +67,13 @@ class Memory(nn.Module, ABC):
 
 
 class Recurrent(Memory):
-    """LSTM or GRU, then LayerNorm (M05): orthogonal weights, zero biases, forget-gate bias 1.
+    """LSTM or GRU, LayerNorm (M05), perhaps hidden layers: orthogonal weights, zero biases, forget-gate bias 1.
 
     With ``span``, the gates that keep the state have biases ln u, u uniform in [1, span − 1], and those that let input
     in −ln u: units that forget half-way after about u steps (Tallec and Ollivier 2018, https://arxiv.org/abs/1804.11188).
     """
 
-    def __init__(self, n_inputs: int, config: MemoryConfig, init: Initialiser) -> None:
+    def __init__(self, n_inputs: int, config: MemoryConfig, activation: str, init: Initialiser) -> None:
         super().__init__()
         cell = {"lstm": nn.LSTM, "gru": nn.GRU}[config.kind]
         self._is_lstm = config.kind == "lstm"
@@ -81,16 +82,16 @@ class Recurrent(Memory):
         self.norm = nn.LayerNorm(config.hidden_size)
         nn.init.constant_(self.norm.weight, NORM_GAIN)
         self.state_size = config.layers * config.hidden_size * (2 if self._is_lstm else 1)
-        self.n_outputs = config.hidden_size
         self.kernel: Kernel | None = None
         """Compiled loops over time that stand in for torch's, on the host."""
         self._initialise(init, config.span)
+        self.top = MLP(config.hidden_size, config.output_sizes, activation, False, init)
+        self.n_outputs = self.top.n_outputs
 
     def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
         if self.kernel is None:
             return super().rows(features, recall, start)
-        normed: Tensor = self.norm(recur(self.kernel, self.cell, features, start, recall.length))
-        return normed
+        return self._finish(recur(self.kernel, self.cell, features, start, recall.length))
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()
@@ -99,8 +100,11 @@ class Recurrent(Memory):
             after = torch.cat([hidden, carry])
         else:
             outputs, after = self.cell(features, parts)
-        normed: Tensor = self.norm(outputs)
-        return normed, after.transpose(0, 1).reshape(start.shape)
+        return self._finish(outputs), after.transpose(0, 1).reshape(start.shape)
+
+    def _finish(self, outputs: Tensor) -> Tensor:
+        finished: Tensor = self.top(self.norm(outputs))
+        return finished
 
     def _initialise(self, init: Initialiser, span: int | None) -> None:
         width = self._width
@@ -125,6 +129,8 @@ class Recurrent(Memory):
             admit.copy_(-keep)
 
 
-def build_memory(config: MemoryConfig, n_inputs: int, init: Initialiser) -> Memory | None:
+def build_memory(config: Config, n_inputs: int, init: Initialiser) -> Memory | None:
     """The configured memory, or None."""
-    return None if config.kind == "none" else Recurrent(n_inputs, config, init)
+    if config.memory.kind == "none":
+        return None
+    return Recurrent(n_inputs, config.memory, config.policy.activation, init)

@@ -140,10 +140,10 @@ def build_policy(layout: Layout, family: Family, config: Config, generator: torc
 def _build(layout: Layout, family: Family, config: Config, generator: torch.Generator) -> Policy:
     init = Initialiser(generator, config.policy.ortho_init)
     encoder = Encoder(layout, config.policy, init)
-    memory = build_memory(config.memory, encoder.n_outputs, init)
+    memory = build_memory(config, encoder.n_outputs, init)
     head = ActionHead(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
     value_encoder = encoder if config.policy.shared else _value_encoder(layout, config, init)
-    value_memory = memory if config.memory.shared else build_memory(config.memory, value_encoder.n_outputs, init)
+    value_memory = memory if config.memory.shared else build_memory(config, value_encoder.n_outputs, init)
     n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs
     critic = build_critic(decided_targets(config), n_features, init)
     if config.risk.kind == "cost_constraint":
