@@ -23,9 +23,15 @@ def remembering(kind: str, **settings: Any) -> Agent:
     return Agent(kind, {"memory": {"kind": kind, "hidden_size": 64, **settings}})
 
 
-AS_SB3_DOES = {"normalize_advantage": "minibatch", "observation_statistics": "step"}
-LSTM = Agent("lstm", {**remembering("lstm", span=3).ppo, **AS_SB3_DOES})
-"""A velocity is the difference of the last few steps; a fresh LSTM of torch has a memory as short."""
+ZOO_NETWORK = {"hidden_sizes": [64], "activation": "relu", "ortho_init": False}
+AS_SB3_DOES = {
+    **remembering("lstm", output_sizes=ZOO_NETWORK["hidden_sizes"]).ppo,
+    "policy": {**ZOO_NETWORK, "hidden_sizes": []},
+    "normalize_advantage": "minibatch",
+    "observation_statistics": "step",
+}
+"""sb3-contrib has its hidden layers behind the LSTM."""
+LSTM = Agent("lstm", AS_SB3_DOES)
 NO_MEMORY = Agent("none")
 RECALLING = (remembering("lstm", span=60), remembering("gru", span=60), NO_MEMORY)
 SB3_CONTRIB = Agent("sb3-contrib", remembering("lstm").ppo, system="sb3-contrib")
@@ -109,9 +115,6 @@ def recalling(
         optimum=1.0,
         chance=chance,
     )
-
-
-ZOO_NETWORK = {"hidden_sizes": [64], "activation": "relu", "ortho_init": False}
 
 
 def greenhouse(name: str, n_dials: int, total_steps: int) -> Task:
