@@ -84,7 +84,7 @@ class MaskForm:
         if not self.names:
             return None
         try:
-            if isinstance(given[0], Mapping):
+            if type(given[0]) is dict:  # other mappings are read one by one
                 parts = [each[name] for each in given for name in self.names]
                 alike = sum(map(len, given)) == len(parts) and list(map(len, parts)) == [*self.sizes] * len(given)
             else:

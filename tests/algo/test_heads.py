@@ -18,7 +18,7 @@ from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
 from surefoot.algo.coefficients import CoefficientPlan
 from surefoot.algo.compiled import CompiledStep
-from surefoot.algo.heads import HEAD_SUMS, HeadStep, head_sums
+from surefoot.algo.heads import HEAD_SUMS, head_sums
 from surefoot.algo.learner import Learner
 from surefoot.config import from_flat
 from surefoot.dists.interface import HeadFacts
@@ -41,7 +41,7 @@ def test_sums_by_hand() -> None:
     entropy = torch.tensor([[0.6, 0.0], [0.3, math.log(2)], [0.0, 0.0]])
     n_legal = torch.tensor([[3.0, 4.0], [2.0, 4.0], [2.0, 1.0]])
     facts = HeadFacts(relevant, n_legal, None)
-    found = head_sums(HeadStep(log_ratio, entropy), facts, torch.ones(3), 0.2, "clamp", "k3")
+    found = head_sums(torch.stack([log_ratio, entropy]), facts, torch.ones(3), 0.2, "clamp", "k3")
     sums = dict(zip(HEAD_SUMS, found.tolist(), strict=True))
     assert sums["relevant"] == [3.0, 2.0]
     assert sums["choosing"] == [3.0, 1.0]
@@ -55,7 +55,7 @@ def test_sums_by_hand() -> None:
 
 def test_rows_without_weight_do_not_count() -> None:
     facts = HeadFacts(torch.ones(2, 1, dtype=torch.bool), torch.full((2, 1), 2.0), None)
-    step = HeadStep(torch.tensor([[0.0], [5.0]]), torch.ones(2, 1))
+    step = torch.stack([torch.tensor([[0.0], [5.0]]), torch.ones(2, 1)])
     found = head_sums(step, facts, torch.tensor([1.0, 0.0]), 0.2, "clamp", "k3")
     assert found[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
 

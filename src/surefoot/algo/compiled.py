@@ -19,7 +19,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.heads import HeadStep
 from surefoot.algo.objective import Measured, needs_divergence, objective
 from surefoot.algo.small_products import fuse_small_products
 from surefoot.algo.step import Step, StepResult, combine
@@ -66,6 +65,7 @@ class CompiledStep(Step):
         self._compiler = compiler
         self._run: Run | None = None
         self._shapes: list[torch.Size] = []
+        self._read: list[int] = []
         n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
         self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
         self._given: Coefficients | None = None
@@ -88,7 +88,7 @@ class CompiledStep(Step):
             self._shapes = [x.shape for x in rows]
         elif rows[0].shape != self._shapes[0] or len(rows) != len(self._shapes):
             raise ValueError(f"the step was compiled for {self._shapes}, not for {[x.shape for x in rows]}")
-        squared_norms, outcome, *measured = self._run(*self._state, *rows)
+        squared_norms, outcome, *measured = self._run(*self._state, *[rows[i] for i in self._read])
         return StepResult(self._measured(measured), squared_norms, outcome)
 
     def _all_state(self) -> list[Tensor]:
@@ -107,7 +107,8 @@ class CompiledStep(Step):
         graph = make_fx(whole, tracing_mode="real")(*inputs)
         for x, saved in zip(self._state, before, strict=True):
             x.copy_(saved)
-        return self._compiler(graph, inputs)
+        self._read = read_inputs(graph, len(self._state))
+        return self._compiler(graph, [*self._state, *[rows[i] for i in self._read]])
 
     def _whole(self, batch: Batch) -> StepResult:
         rate, clip_range, clip_range_vf, ent_coef, vf_coef = self._numbers[:N_COMMON].unbind()
@@ -144,12 +145,22 @@ class CompiledStep(Step):
         has_heads = bool(self.family.head_names)
         kl = rest.pop(0) if needs_divergence(self.config, has_heads) else None
         rows = rest.pop(0) if self.config.diagnostics else None
-        return Measured(loss, largest, kl, rows, HeadStep(*rest) if rest else None)
+        return Measured(loss, largest, kl, rows, rest.pop(0) if rest else None)
+
+
+def read_inputs(graph: GraphModule, first: int) -> list[int]:
+    """Which of the inputs from ``first`` on a recorded graph reads; it takes the others no more."""
+    given = graph.graph.find_nodes(op="placeholder")[first:]
+    for node in given:
+        if not node.users:
+            graph.graph.erase_node(node)
+    graph.recompile()
+    return [i for i, node in enumerate(given) if node.users]
 
 
 def flattened(measured: Measured) -> list[Tensor]:
     """What is there, in a fixed order."""
-    return [*[x for x in measured[:4] if x is not None], *(measured.heads or ())]
+    return [x for x in measured if x is not None]
 
 
 def tensors_of(batch: Batch) -> list[Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,28 +56,22 @@ class HeadRecord:
         return {f"train/head/{name}/{key}": value for key, value in found.items()}
 
 
-class HeadStep(NamedTuple):
-    """What a minibatch measured of each head, [B, A]; 0 where it is irrelevant."""
-
-    log_ratio: Tensor
-    entropy: Tensor
-
-
 def head_sums(
-    step: HeadStep, facts: HeadFacts, weight: Tensor, clip_range: float, bound: Bound, estimator: str
+    step: Tensor, facts: HeadFacts, weight: Tensor, clip_range: float, bound: Bound, estimator: str
 ) -> Tensor:
-    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A]."""
+    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, B, A]."""
+    log_ratio, entropy = step
     relevant = facts.relevant.to(weight.dtype)
-    ratio = torch.exp(bound_log_ratio(step.log_ratio, bound))
+    ratio = torch.exp(bound_log_ratio(log_ratio, bound))
     has_choice = facts.n_legal > 1
     columns = [
         relevant,
         relevant * has_choice,
         relevant * ratio,
-        head_divergence(step.log_ratio, estimator),
+        head_divergence(log_ratio, estimator),
         clip_fraction_indicator(ratio, clip_range),  # an irrelevant head's ratio is 1
-        step.entropy,
-        torch.where(has_choice, step.entropy / facts.n_legal.clamp(min=2.0).log(), 0.0),
+        entropy,
+        torch.where(has_choice, entropy / facts.n_legal.clamp(min=2.0).log(), 0.0),
     ]
     return torch.stack([weight @ column for column in columns])
 
@@ -93,19 +86,19 @@ class HeadTally:
         self._names, self._facts, self._counts = names, facts, counts
         self._ent_coefs: Sequence[float] | None = coefficients.head_ent_coefs
         self._settings = (coefficients.clip_range, config.log_ratio_bound, config.kl_estimator)
-        self._waiting: list[tuple[HeadStep, Tensor, Tensor]] = []
+        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self._n_waiting = 0
         self._sums = torch.zeros(len(HEAD_SUMS), len(names), dtype=torch.float64)
         self._weight = 0.0
-        self._last: tuple[HeadStep, Tensor] | None = None
+        self._last: tuple[Tensor, Tensor] | None = None
 
     @property
     def n_heads(self) -> int:
         """A."""
         return len(self._names)
 
-    def add(self, step: HeadStep, weight: Tensor, row: Tensor) -> None:
-        """A minibatch, with the weight and the place in the rollout of its rows."""
+    def add(self, step: Tensor, weight: Tensor, row: Tensor) -> None:
+        """Log-ratio and entropy [2, B, A] of a minibatch, with the weight and the place in the rollout of its rows."""
         self._waiting.append((step, weight, row))
         self._last = step, weight
         self._n_waiting += row.shape[0]
@@ -137,14 +130,14 @@ class HeadTally:
         if self._last is None:
             return math.nan, math.nan
         step, weight = self._last
-        last = (head_divergence(step.log_ratio, self._settings[-1]).sum(-1) @ weight) / weight.sum()
+        last = (head_divergence(step[0], self._settings[-1]).sum(-1) @ weight) / weight.sum()
         return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight, float(last)
 
     def _absorb(self) -> None:
         if not self._waiting:
             return
         steps, weights, rows = zip(*self._waiting, strict=True)
-        step = HeadStep(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
+        step = torch.cat(steps, 1)
         row = torch.cat(rows)
         facts = HeadFacts(self._facts.relevant[row], self._facts.n_legal[row], None)
         weight = torch.cat(weights)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.heads import HeadStep, head_divergence
+from surefoot.algo.heads import head_divergence
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
 from surefoot.dists.interface import Distribution, Family
@@ -43,8 +43,8 @@ class Measured(NamedTuple):
     """Sum over the rows, where it decides about the step or cannot be computed from the log-ratios."""
     rows: Tensor | None
     """[len(ROWS), B]; None without diagnostics."""
-    heads: HeadStep | None
-    """Of each head, if the action has heads."""
+    heads: Tensor | None
+    """[2, B, A] log-ratio and entropy of each head, if the action has heads; 0 where it is irrelevant."""
 
 
 class Terms(NamedTuple):
@@ -60,8 +60,8 @@ class Terms(NamedTuple):
     penalty: Tensor
     log_ratio: Tensor
     ratio: Tensor
-    heads: HeadStep | None = None
-    """The same by head, if the action has heads."""
+    heads: Tensor | None = None
+    """[2, B, A] log-ratio and entropy by head, if the action has heads."""
 
 
 def loss_terms(
@@ -83,7 +83,7 @@ def loss_terms(
 
 def _policy_terms(
     distribution: Distribution, batch: Batch, coefficients: Coefficients
-) -> tuple[Tensor, Tensor, Tensor, HeadStep | None]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Log-ratio, entropy and entropy bonus [B].
 
     With heads they are sums over the relevant ones, so that a head which the chosen action makes irrelevant gets no
@@ -100,7 +100,7 @@ def _policy_terms(
     log_ratio = heads.log_prob - batch.head_log_prob
     entropy, own = heads.entropy.sum(-1), coefficients.head_ent_coefs
     bonus = coefficients.ent_coef * entropy if own is None else heads.entropy @ torch.as_tensor(own).to(entropy)
-    return log_ratio.sum(-1), entropy, bonus, HeadStep(log_ratio, heads.entropy)
+    return log_ratio.sum(-1), entropy, bonus, torch.stack([log_ratio, heads.entropy])
 
 
 def objective(
@@ -136,14 +136,13 @@ def _measure(
     largest = torch.where(batch.weight > 0, terms.log_ratio, 0.0).abs().amax()
     kl = None
     if needs_divergence(config, terms.heads is not None):
-        by_head = None if terms.heads is None else head_divergence(terms.heads.log_ratio, config.kl_estimator)
+        by_head = None if terms.heads is None else head_divergence(terms.heads[0], config.kl_estimator)
         kl = torch.dot(divergence(distribution, terms.log_ratio, batch, family, config, by_head), batch.weight)
     if not config.diagnostics:
         return Measured(loss.detach(), largest, kl, None, None)
     value = (terms.value, terms.value_unclipped, terms.value_clipped, terms.value_clip_active.to(loss.dtype))
     rows = torch.stack([terms.loss, terms.policy, *value, terms.entropy, terms.penalty, terms.log_ratio])
-    heads = None if terms.heads is None else HeadStep(*(x.detach() for x in terms.heads))
-    return Measured(loss.detach(), largest, kl, rows, heads)
+    return Measured(loss.detach(), largest, kl, rows, None if terms.heads is None else terms.heads.detach())
 
 
 def divergence(

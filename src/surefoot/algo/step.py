@@ -15,7 +15,7 @@ from torch import Tensor
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.heads import HeadNorms, HeadStep
+from surefoot.algo.heads import HeadNorms
 from surefoot.algo.objective import Measured, objective
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
@@ -147,5 +147,5 @@ def combine(pieces: list[Measured]) -> Measured:
         torch.stack(largest).amax(),
         None if divergences[0] is None else torch.stack(divergences).sum(),
         None if rows[0] is None else torch.cat(rows, 1),
-        None if heads[0] is None else HeadStep(*(torch.cat(x) for x in zip(*heads, strict=True))),
+        None if heads[0] is None else torch.cat(heads, 1),
     )
