@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from surefoot.rollout.sequences import Sequence, cut, pack
+from surefoot.rollout.sequences import Sequences, cut, pack
 
 Flags = NDArray[np.bool_]
+
+
+def rows(sequences: Sequences) -> list[tuple[int, ...]]:
+    """(env, begin, length, burn-in) of each."""
+    return list(zip(*(x.tolist() for x in sequences), strict=True))
 
 
 def column(*flags: int) -> Flags:
@@ -22,18 +27,25 @@ def column(*flags: int) -> Flags:
 def test_by_hand() -> None:
     """Steps 0 to 2 go on from before, row 3 is no transition, an episode starts at 4 and another at 6."""
     starts, valid = column(0, 0, 0, 0, 1, 0, 1), column(1, 1, 1, 0, 1, 1, 1)
-    assert cut(starts, valid) == [Sequence(0, 0, 3), Sequence(0, 4, 2), Sequence(0, 6, 1)]
+    assert rows(cut(starts, valid)) == [(0, 0, 3, 0), (0, 4, 2, 0), (0, 6, 1, 0)]
 
 
 def test_long_ones_are_cut_and_preceded_by_steps_of_the_same_episode() -> None:
     starts, valid = column(0, 0, 0, 0, 0, 1, 0, 0), np.ones((8, 1), bool)
-    assert cut(starts, valid, max_length=2, burn_in=3) == [
-        Sequence(0, 0, 2, 0),
-        Sequence(0, 0, 4, 2),
-        Sequence(0, 1, 4, 3),
-        Sequence(0, 5, 2, 0),
-        Sequence(0, 5, 3, 2),
+    assert rows(cut(starts, valid, max_length=2, burn_in=3)) == [
+        (0, 0, 2, 0),
+        (0, 0, 4, 2),
+        (0, 1, 4, 3),
+        (0, 5, 2, 0),
+        (0, 5, 3, 2),
     ]
+
+
+def test_places_of_rows() -> None:
+    within, step, env = cut(np.array([[0, 1], [1, 0]], bool), np.ones((2, 2), bool)).places()
+    assert within.tolist() == [0, 0, 0, 1]
+    assert step.tolist() == [0, 1, 0, 1]
+    assert env.tolist() == [0, 0, 1, 1]
 
 
 @st.composite
@@ -52,9 +64,8 @@ def test_every_transition_is_in_one_sequence_and_no_sequence_in_two_episodes(
 ) -> None:
     starts, valid = rollout
     seen = np.zeros(valid.shape, int)
-    for env, begin, length, before in cut(starts, valid, max_length, burn_in):
-        rows = slice(begin, begin + length)
-        assert valid[rows, env].all()
+    for env, begin, length, before in rows(cut(starts, valid, max_length, burn_in)):
+        assert valid[begin : begin + length, env].all()
         assert not starts[begin + 1 : begin + length, env].any()
         assert before <= burn_in
         assert before < length <= (max_length or len(valid)) + before
@@ -62,18 +73,33 @@ def test_every_transition_is_in_one_sequence_and_no_sequence_in_two_episodes(
     assert np.array_equal(seen, valid.astype(int))
 
 
+@given(rollouts(), st.one_of(st.none(), st.integers(2, 5)))
+def test_a_sequence_is_as_long_as_it_may_be(rollout: tuple[Flags, Flags], max_length: int | None) -> None:
+    """The next one of the same env begins at a start, after a gap, or because this one has the maximum."""
+    starts, valid = rollout
+    found = rows(cut(starts, valid, max_length))
+    assert found == sorted(found)
+    for env, begin, length, _ in found:
+        end = begin + length
+        goes_on = end < len(valid) and valid[end, env] and not starts[end, env]
+        assert not goes_on or length == max_length
+
+
 @pytest.mark.parametrize("n_groups", [1, 3, 40])
 def test_groups_hold_every_sequence_once_and_about_equally_many_steps(n_groups: int) -> None:
-    sequences = [Sequence(0, begin, length) for begin, length in enumerate([1, 2, 3, 5, 8, 13, 21] * 5)]
-    groups = pack(sequences, n_groups, np.random.default_rng(0))
-    assert len(groups) == min(n_groups, len(sequences))
-    assert sorted(sequence for group in groups for sequence in group) == sorted(sequences)
-    sizes = [sum(sequence.length for sequence in group) for group in groups]
-    assert max(sizes) - min(sizes) <= max(sequence.length for sequence in sequences)
+    lengths = np.array([1, 2, 3, 5, 8, 13, 21] * 5)
+    groups = pack(lengths, n_groups, np.random.default_rng(0))
+    assert len(groups) == min(n_groups, len(lengths))
+    assert np.array_equal(np.sort(np.concatenate(groups)), np.arange(len(lengths)))
+    sizes = [lengths[group].sum() for group in groups]
+    assert max(sizes) - min(sizes) <= lengths.max()
 
 
 def test_groups_differ_from_epoch_to_epoch() -> None:
-    sequences = [Sequence(0, 2 * i, 2) for i in range(12)]
-    generator = np.random.default_rng(0)
-    assert pack(sequences, 3, generator) != pack(sequences, 3, generator)
-    assert pack(sequences, 3, np.random.default_rng(1)) == pack(sequences, 3, np.random.default_rng(1))
+    lengths, generator = np.full(12, 2), np.random.default_rng(0)
+
+    def groups(generator: np.random.Generator) -> list[list[int]]:
+        return [group.tolist() for group in pack(lengths, 3, generator)]
+
+    assert groups(generator) != groups(generator)
+    assert groups(np.random.default_rng(1)) == groups(np.random.default_rng(1))

@@ -13,7 +13,7 @@ from surefoot.algo.estimate import Estimates, lay_out
 from surefoot.config import Config
 from surefoot.policy.memory import Recall
 from surefoot.rollout.buffer import Rollout
-from surefoot.rollout.sequences import Sequence, cut, pack
+from surefoot.rollout.sequences import Sequences, cut, pack
 
 
 class Batch(NamedTuple):
@@ -110,20 +110,20 @@ class SequenceBatches:
         self._batch, self._rollout = batch, rollout
         memory = config.memory
         self._sequences = cut(rollout.start.numpy(), rollout.valid.numpy(), memory.max_length, memory.burn_in)
-        rows = sum(sequence.length - sequence.burn_in for sequence in self._sequences)
+        rows = int((self._sequences.length - self._sequences.burn_in).sum())
         self._n_groups = max(1, round(rows / config.batch_size))
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """In new groups."""
         seed = int(torch.randint(2**31, (), generator=generator))
-        for group in pack(self._sequences, self._n_groups, np.random.default_rng(seed)):
-            yield self._minibatch(group)
+        for group in pack(self._sequences.length, self._n_groups, np.random.default_rng(seed)):
+            yield self._minibatch(self._sequences.take(group))
 
-    def _minibatch(self, group: list[Sequence]) -> Batch:
+    def _minibatch(self, group: Sequences) -> Batch:
         device = self._batch.weight.device
         order, recall = lay_out(group, self._rollout, device)
         chosen = self._batch.rows(order.to(device))._replace(recall=recall)
-        burn_in = np.concatenate([np.arange(s.length) < s.burn_in for s in group])
-        if burn_in.any():
-            chosen.weight[torch.from_numpy(burn_in).to(device)] = 0.0
+        if group.burn_in.any():
+            refreshes = group.places()[0] < np.repeat(group.burn_in, group.length)
+            chosen.weight[torch.from_numpy(refreshes).to(device)] = 0.0
         return chosen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.normalise import RewardNormaliser
-from surefoot.rollout.sequences import Sequence, cut
+from surefoot.rollout.sequences import Sequences, cut
 
 
 @dataclass(frozen=True)
@@ -166,14 +165,11 @@ def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
     return every
 
 
-def lay_out(sequences: list[Sequence], rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:
+def lay_out(sequences: Sequences, rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:
     """Sequences one after the other: the flat rollout row t·N + env of each of their rows [B], and how they lie."""
-    lengths, begins, envs = (np.array([getattr(s, name) for s in sequences]) for name in ("length", "begin", "env"))
-    first = np.cumsum(lengths) - lengths
-    time = np.arange(lengths.sum()) + np.repeat(begins - first, lengths)
-    order = time * rollout.n_envs + np.repeat(envs, lengths)
-    recall = Recall(torch.from_numpy(lengths), rollout.state[begins, envs].to(device))
-    return torch.from_numpy(order), recall
+    _, step, env = sequences.places()
+    state = rollout.state[sequences.begin, sequences.env].to(device)
+    return torch.from_numpy(step * rollout.n_envs + env), Recall(torch.from_numpy(sequences.length), state)
 
 
 def require_finite(x: Tensor, what: str, rollout: Rollout) -> None:

@@ -2,56 +2,67 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-class Sequence(NamedTuple):
-    """Consecutive transitions of one env and one episode, the first ``burn_in`` of which only refresh the state."""
+class Sequences(NamedTuple):
+    """Each is consecutive transitions of one env and one episode, the first ``burn_in`` of which only refresh the
+    state; all [S]."""
 
-    env: int
-    begin: int
-    length: int
-    burn_in: int = 0
+    env: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    burn_in: NDArray[np.int64]
+
+    def take(self, which: NDArray[np.int64]) -> Sequences:
+        """Some of them, in the order given."""
+        return Sequences(*(x[which] for x in self))
+
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of all their rows, one sequence after the other: how far into its sequence each is, its step and its env."""
+        first = np.cumsum(self.length) - self.length
+        within = np.arange(self.length.sum()) - np.repeat(first, self.length)
+        return within, within + np.repeat(self.begin, self.length), np.repeat(self.env, self.length)
 
 
 def cut(
     starts: NDArray[np.bool_], valid: NDArray[np.bool_], max_length: int | None = None, burn_in: int = 0
-) -> list[Sequence]:
+) -> Sequences:
     """All transitions [T, N] as sequences.
 
     A new one begins at an episode's start, after a row that is no transition, and every ``max_length`` steps; one that
     was cut for its length is preceded by up to ``burn_in`` steps of the same episode.
     """
-    n_steps, n_envs = valid.shape
-    found = []
-    for env in range(n_envs):
-        t = 0
-        while t < n_steps:
-            if not valid[t, env]:
-                t += 1
-                continue
-            end = t + 1
-            while end < n_steps and valid[end, env] and not starts[end, env]:
-                end += 1
-            size = max_length or end - t
-            for begin in range(t, end, size):
-                before = min(burn_in, begin - t)
-                found.append(Sequence(env, begin - before, min(size, end - begin) + before, before))
-            t = end
-    return found
+    n_steps = len(valid)
+    begins = starts.copy()
+    begins[0] = True
+    begins[1:] |= ~valid[:-1]
+    begins &= valid
+    # Env by env: an episode's transitions follow each other.
+    place = np.flatnonzero(begins.T)
+    episode = np.cumsum(begins.T)[valid.T.ravel()] - 1
+    whole = np.bincount(episode, minlength=len(place))
+    size = max_length or n_steps
+    pieces = -(-whole // size)
+    done = size * (np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces))
+    place, whole = np.repeat(place, pieces), np.repeat(whole, pieces)
+    before = np.minimum(burn_in, done)
+    return Sequences(place // n_steps, place % n_steps + done - before, np.minimum(size, whole - done) + before, before)
 
 
-def pack(sequences: list[Sequence], n_groups: int, generator: np.random.Generator) -> list[list[Sequence]]:
-    """Shuffled groups of about equally many steps: the longest first, each to the group that has least."""
-    order = generator.permutation(len(sequences))
-    longest_first = sorted((sequences[i] for i in order), key=lambda sequence: -sequence.length)
-    groups: list[list[Sequence]] = [[] for _ in range(min(n_groups, len(sequences)))]
-    sizes = np.zeros(len(groups))
-    for sequence in longest_first:
-        smallest = int(sizes.argmin())
-        groups[smallest].append(sequence)
-        sizes[smallest] += sequence.length
-    return [groups[i] for i in generator.permutation(len(groups))]
+def pack(lengths: NDArray[np.int64], n_groups: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Shuffled groups of sequences, by number, of about equally many steps: the longest first, each to the group that
+    has least."""
+    order = generator.permutation(len(lengths))
+    order = order[np.argsort(-lengths[order], kind="stable")]
+    groups: list[list[int]] = [[] for _ in range(min(n_groups, len(lengths)))]
+    least = [(0, i) for i in range(len(groups))]
+    for sequence, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
+        steps, group = least[0]
+        groups[group].append(sequence)
+        heapq.heapreplace(least, (steps + length, group))
+    return [np.array(groups[i]) for i in generator.permutation(len(groups))]
