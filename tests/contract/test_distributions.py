@@ -174,6 +174,7 @@ def test_env_actions_are_in_the_space(case: Case) -> None:
             assert env_actions.shape == (50, *(case.space.shape or ()))
             assert env_actions.dtype == case.space.dtype
             assert all(case.space.contains(np.asarray(row)) for row in env_actions)
+            assert not np.shares_memory(env_actions, action.numpy())  # an env may write into its action
 
 
 @every_small_case

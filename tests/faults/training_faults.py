@@ -28,6 +28,7 @@ import torch
 from surefoot import PPO
 from surefoot.algo import estimate
 from surefoot.config import from_flat
+from surefoot.dists.interface import Distribution
 from surefoot.errors import NonFiniteError, SurefootError, SurefootWarning
 from surefoot.math.returns import gae as advantages_of
 from surefoot.store import CheckpointStore
@@ -83,14 +84,14 @@ def poison(agent: PPO, place: str, value: float, at: int, undo: ExitStack) -> No
 
         undo.enter_context(patch.object(learner.family, "draw_on_host", drawing))
     elif place == "log_prob":
-        said = learner.family.log_probs
+        said = Distribution.head_log_prob
 
         def saying(*given: Any) -> Any:
-            log_prob, by_head = said(*given)
-            log_prob[at * learner.config.n_envs] = value
-            return log_prob, by_head
+            by_head = said(*given)
+            by_head[at * learner.config.n_envs] = value
+            return by_head
 
-        undo.enter_context(patch.object(learner.family, "log_probs", saying))
+        undo.enter_context(patch.object(Distribution, "head_log_prob", saying))
     elif place == "value":
         critic = learner.policy.critic
         mean = critic.mean
@@ -173,7 +174,8 @@ def guard_cost() -> dict[str, Any]:
     learner.collect()
     guard = learner.collector._guard
     observation = {"obs": np.zeros((8, 4), np.float32)}
-    reward, log_prob, action = np.zeros(8), np.zeros(8, np.float32), np.zeros(8, np.int64)
+    reward, parameters, action = np.zeros(8), np.zeros((8, 2), np.float32), np.zeros(8, np.int64)
+    log_prob = np.zeros((256, 8), np.float32)
     rollouts, checks = [], []
     for _ in range(15):
         began = time.perf_counter()
@@ -183,8 +185,9 @@ def guard_cost() -> dict[str, Any]:
         for t in range(256):
             guard.observations(observation, t)
             guard.check(reward, "reward", t)
-            guard.check(log_prob, "log-probability", t)
+            guard.check(parameters, "action parameter", t)
             guard.check(action, "action", t)
+        guard.rollout(log_prob, "log-probability", 0)
         checks.append(time.perf_counter() - began)
     whole = PPO("CartPole-v1", compile=False)
     whole.learn(2048)

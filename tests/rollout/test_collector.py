@@ -13,13 +13,14 @@ from gymnasium import spaces
 from algo.building import learner_on
 from rollout.worlds import SOURCES, Ending, Scripted, located, observation_at, open_envs, reward_at
 from surefoot.algo.learner import Learner
+from surefoot.rollout import collector
 
 every_source = pytest.mark.parametrize("source", SOURCES)
 N, T = 3, 24
 
 
 class Recorder(Scripted):
-    """Remembers the actions that it was given, by (env, episode, step)."""
+    """Remembers the actions that it was given, by (env, episode, step), and writes over them."""
 
     given: dict[tuple[int, int, int], Any]
 
@@ -29,6 +30,8 @@ class Recorder(Scripted):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.given[self._number, self._episode, self._step] = np.array(action).tolist()
+        if isinstance(action, np.ndarray):
+            action[...] = 0
         return super().step(action)
 
 
@@ -59,6 +62,21 @@ def test_each_row_holds_the_action_that_the_env_was_given(source: str, action: s
         for t, n in torch.nonzero(rollout.valid).tolist():
             taken = learner.family.to_env(rollout.action[t].numpy())[n]
             assert np.array(taken).tolist() == given[place(rollout, t, n)]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("at_once", [7, 10_000])
+def test_log_probabilities_are_those_of_the_drawn_actions(
+    action: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "ROWS_AT_ONCE", at_once)
+    learner, _ = recorded("next-step", action)
+    rollout = learner.collect()
+    for t in range(T):
+        law = learner.family.bind(rollout.parameters[t])
+        torch.testing.assert_close(rollout.log_prob[t], law.log_prob(rollout.action[t]), rtol=0, atol=1e-6)
+    if rollout.head_log_prob is not None:
+        torch.testing.assert_close(rollout.head_log_prob.sum(-1), rollout.log_prob, rtol=0, atol=1e-6)
 
 
 @every_source

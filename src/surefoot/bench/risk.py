@@ -15,7 +15,7 @@ from pathlib import Path
 
 from surefoot.bench.risk_cases import WORLDS
 from surefoot.bench.risk_report import write_report
-from surefoot.bench.risk_runs import Job, finished, keep, run
+from surefoot.bench.risk_runs import Job, keep, kept, run
 from surefoot.errors import ConfigError, RunError
 
 Say = Callable[[str], None]
@@ -29,7 +29,7 @@ def bench_risk(
     if unknown:
         raise ConfigError(f"no world {unknown[0]!r}; there are {', '.join(WORLDS)}")
     wanted = [Job(name, limit, seed) for name in worlds for limit in (None, *WORLDS[name]().limits) for seed in seeds]
-    missing = [job for job in wanted if not finished(job, results)]
+    missing = [job for job in wanted if kept(job, results) is None]
     say(f"{len(wanted)} runs, {len(wanted) - len(missing)} kept from before, {len(missing)} to do")
     execute(missing, results, episodes, jobs, say)
     return write_report(results, list(seeds))

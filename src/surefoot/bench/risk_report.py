@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.bench.risk_cases import WORLDS, World
-from surefoot.bench.risk_runs import Job
+from surefoot.bench.risk_runs import Job, kept
 
 TOLERANCE = 0.05
 
@@ -67,8 +67,7 @@ def outcomes(results: Path, name: str, seeds: list[int]) -> list[Outcome]:
     world = WORLDS[name]()
     found = []
     for limit in (None, *world.limits):
-        paths = [Job(name, limit, seed).path(results) for seed in seeds]
-        records = [json.loads(path.read_text()) for path in paths if path.exists()]
+        records = [record for seed in seeds if (record := kept(Job(name, limit, seed), results)) is not None]
         if records:
             found.append(judge(world, limit, records))
     return found

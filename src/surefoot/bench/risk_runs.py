@@ -120,16 +120,16 @@ def play(agent: PPO, env: str, episodes: int, seed: int) -> Played:
     return Played(returns, spent, np.concatenate(actions_seen))
 
 
-def finished(job: Job, results: Path) -> bool:
-    """Whether the record is there already, made with the settings of today."""
+def kept(job: Job, results: Path) -> dict[str, Any] | None:
+    """Its record, or None if it was not run yet; an error if it was made with other settings than today's."""
     path = job.path(results)
     if not path.exists():
-        return False
-    kept = json.loads(path.read_text())["settings"]
-    wanted = settings_of(WORLDS[job.world](), job.limit)
-    if different := sorted(key for key in kept.keys() | wanted.keys() if kept.get(key) != wanted.get(key)):
+        return None
+    record: dict[str, Any] = json.loads(path.read_text())
+    had, wanted = record["settings"], settings_of(WORLDS[job.world](), job.limit)
+    if different := sorted(key for key in had.keys() | wanted.keys() if had.get(key) != wanted.get(key)):
         raise RunError(f"{path} was made with other settings ({', '.join(different)}); delete it to run again")
-    return True
+    return record
 
 
 def keep(record: dict[str, Any], path: Path) -> None:

@@ -203,7 +203,8 @@ class MemoryConfig(Section):
     layers: Positive = 1
     """Recurrent layers on top of each other."""
     output_sizes: Sizes = ()
-    """Hidden layers between the memory's LayerNorm and the heads, with policy.activation."""
+    """Hidden layers between the memory's LayerNorm and the heads, with policy.activation and without
+    policy.layer_norm."""
     shared: bool = False
     """One memory for actor and critic instead of two; needs policy.shared."""
     max_length: Annotated[int, Ge(2)] | None = None

@@ -54,9 +54,12 @@ class Factored(Distribution):
 
     def log_prob(self, action: Tensor) -> Tensor:
         """The entries of irrelevant heads are not read."""
+        return self.head_log_prob(action).sum(-1)
+
+    def head_log_prob(self, action: Tensor) -> Tensor:
         choice = self._choices_in(action)
         relevant = self._plan.dependence.relevance(choice)
-        return self._log_probs(action, choice, self._given(choice), relevant).sum(-1)
+        return self._log_probs(action, choice, self._given(choice), relevant)
 
     def heads(self, action: Tensor, relevant: Tensor | None = None) -> HeadTerms:
         choice = self._choices_in(action)

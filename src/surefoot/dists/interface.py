@@ -61,6 +61,10 @@ class Distribution(ABC):
     def kl(self, new: Self) -> Tensor:
         """Exact KL(self ‖ new) [B]."""
 
+    def head_log_prob(self, action: Tensor) -> Tensor:
+        """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
+        return self.log_prob(action).unsqueeze(-1)
+
     def heads(self, action: Tensor, relevant: Tensor | None = None) -> HeadTerms:
         """The terms of each of the family's `head_names`; ``relevant`` [B, A] as in `HeadFacts`, if known already."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
@@ -104,14 +108,6 @@ class Family(ABC):
     def head_facts(self, action: Tensor, mask: Tensor | None) -> HeadFacts:
         """What stored actions [B, *action_shape] and their masks say about the `head_names`."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
-
-    def log_probs(self, params: Tensor, mask: Tensor | None, action: Tensor) -> tuple[Tensor, Tensor | None]:
-        """ln p [B] of stored actions and, if there are heads, the same by head [B, A]."""
-        distribution = self.bind(params, mask)
-        if not self.head_names:
-            return distribution.log_prob(action), None
-        by_head = distribution.heads(action).log_prob
-        return by_head.sum(-1), by_head
 
     def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
         """What `draw_on_host` needs at random, float32 [T, N, ...]; None if the family draws in torch only."""

@@ -28,7 +28,7 @@ class CompiledRows:
         self._kernel = kernel
         self._kept: list[Any] = []  # what the compiled side only has addresses of
         before: list[nn.Module] = [] if encoder is None else [*encoder.trunk.layers]
-        after: list[nn.Module] = [] if memory is None else [*memory.top.layers]
+        after: list[nn.Module] = [] if memory is None or head is None else [*memory.top.layers]
         layers, later = self._linears(before), self._linears(after)
         network = Network(
             layers=layers,

@@ -17,10 +17,13 @@ from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout, digest
 from surefoot.rollout.envs import Envs, Step
 from surefoot.rollout.episodes import EpisodeTracker
-from surefoot.rollout.guard import Guard, read_costs
+from surefoot.rollout.guard import OF_POLICY, Guard, read_costs
 from surefoot.rollout.masks import ObservedMasks, require_legal
 from surefoot.rollout.normalise import ObservationNormaliser
 from surefoot.spaces import Array
+
+ROWS_AT_ONCE = 4096
+"""Whose log-probabilities are computed together: enough to make calls cheap, few enough for wide actions to fit."""
 
 
 class Collector:
@@ -139,12 +142,12 @@ class Collector:
         arrays = self._arrays
         after, mask = self._think(t), self._mask(t)
         parameters = arrays["parameters"][t]
-        self._guard.check(parameters, "action parameter", self.vector_steps)
+        self._guard.check(parameters, "action parameter", self.vector_steps, advice=OF_POLICY)
         if self._noise is not None:
             arrays["action"][t] = self._family.draw_on_host(parameters, mask, self._noise[t])
         else:
             arrays["action"][t] = self._draw_in_torch(parameters, mask)
-        self._guard.check(arrays["action"][t], "action", self.vector_steps)
+        self._guard.check(arrays["action"][t], "action", self.vector_steps, advice=OF_POLICY)
         return self._family.to_env(arrays["action"][t]), after
 
     def _draw_in_torch(self, parameters: Array, mask: Array | None) -> Array:
@@ -155,16 +158,24 @@ class Collector:
             return drawn
 
     def _say_log_probs(self) -> None:
-        """Those of all actions at once, by the law that they were drawn from."""
+        """Those of all actions, many at once, by the law that they were drawn from."""
         rollout = self._rollout
+        parameters, action = rollout.parameters.flatten(0, 1), rollout.action.flatten(0, 1)
+        mask = None if rollout.mask is None else rollout.mask.flatten(0, 1)
+        log_prob = rollout.log_prob.view(-1)
+        by_head = None if rollout.head_log_prob is None else rollout.head_log_prob.flatten(0, 1)
         with torch.inference_mode():
-            parameters, action = (x.flatten(0, 1).to(self._device) for x in (rollout.parameters, rollout.action))
-            mask = None if rollout.mask is None else rollout.mask.flatten(0, 1).to(self._device)
-            log_prob, by_head = self._family.log_probs(parameters, mask, action)
-            rollout.log_prob.view(-1).copy_(log_prob)
-            if by_head is not None and rollout.head_log_prob is not None:
-                rollout.head_log_prob.flatten(0, 1).copy_(by_head)
-        self._guard.rollout(self._arrays["log_prob"], "log-probability of the action", rollout.first_step)
+            for first in range(0, len(log_prob), ROWS_AT_ONCE):
+                rows = slice(first, first + ROWS_AT_ONCE)
+                legal = None if mask is None else mask[rows].to(self._device)
+                law = self._family.bind(parameters[rows].to(self._device), legal)
+                of_heads = law.head_log_prob(action[rows].to(self._device))
+                if by_head is not None:
+                    by_head[rows] = of_heads
+                log_prob[rows] = of_heads.sum(-1)
+        self._guard.rollout(
+            self._arrays["log_prob"], "log-probability of the action", rollout.first_step, advice=OF_POLICY
+        )
 
     def _think(self, t: int) -> Tensor:
         """Store the action parameters of row t; the memory states after it."""

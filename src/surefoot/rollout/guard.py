@@ -1,4 +1,4 @@
-"""Finds NaN and Inf in what comes from environments and goes to them, in the step where they appear (R04, O09)."""
+"""Finds NaN and Inf in what comes from environments and from the policy, and names env and step (R04, O09)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.spaces import Array
 
+OF_ENV = "Correct the env, or mask the source of the value"
+OF_POLICY = "The policy gave it: lower learning_rate, or go on from an earlier checkpoint"
+
 
 class Guard:
     """Checks arrays [N, ...] and names the env, the step and the field of the first bad number.
@@ -19,7 +22,7 @@ class Guard:
     and only a suspicious one is looked at entry by entry.
     """
 
-    def check(self, array: Array, field: str, step: int, env: int | None = None) -> None:
+    def check(self, array: Array, field: str, step: int, env: int | None = None, advice: str = OF_ENV) -> None:
         """Raise `NonFiniteError` if an entry is not finite; ``env`` if the array is of one env alone."""
         if array.dtype.kind != "f" or math.isfinite(np.vdot(array, array)):
             return
@@ -31,14 +34,14 @@ class Guard:
         where = f"[{', '.join(map(str, inner))}]" if inner else ""
         raise NonFiniteError(
             f"{field}{where} is {array[index]} in env {index[0] if env is None else env} at step {step}; "
-            "nothing was learned from it. Correct the env, or mask the source of the value"
+            f"nothing was learned from it. {advice}"
         )
 
-    def rollout(self, array: Array, field: str, first_step: int) -> None:
+    def rollout(self, array: Array, field: str, first_step: int, advice: str = OF_ENV) -> None:
         """Check an array [T, N, ...] whose first row is of step ``first_step``."""
         if not math.isfinite(np.vdot(array, array)):
             for t, row in enumerate(array):
-                self.check(row, field, first_step + t)
+                self.check(row, field, first_step + t, advice=advice)
 
     def observations(self, observation: Mapping[str, Array], step: int, env: int | None = None) -> None:
         """Check every leaf."""
