@@ -113,7 +113,10 @@ def surefoot(
     """Surefoot with further settings."""
     from surefoot import PPO
 
-    memory = {"memory": {"kind": "lstm", "hidden_size": workload.memory}} if workload.memory else {}
+    layers: dict[str, Any] = {"policy": {"hidden_sizes": workload.hidden}}
+    if workload.memory:  # hidden layers stand behind the memory, as in sb3-contrib
+        memory = {"kind": "lstm", "hidden_size": workload.memory, "output_sizes": workload.hidden}
+        layers = {"policy": {"hidden_sizes": ()}, "memory": memory}
     env: Any = make_env(workload, factored) if workload.masked or workload.wrapped else workload.env
     agent = PPO(
         env,
@@ -121,9 +124,8 @@ def surefoot(
         n_steps=workload.n_steps,
         batch_size=workload.batch_size,
         n_epochs=workload.n_epochs,
-        policy={"hidden_sizes": workload.hidden},
         threads=workload.threads,
-        **(memory | more),
+        **(layers | more),
     )
     steps = [0]
 
