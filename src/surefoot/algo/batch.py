@@ -42,10 +42,13 @@ class Batch(NamedTuple):
 
     def rows(self, index: Tensor | slice) -> Batch:
         """Some of the rows, without their order in time; a slice gives views."""
-        return Batch(
-            {name: x[index] for name, x in self.observation.items()},
-            *(None if x is None else x[index] for x in self[1:-1]),  # type: ignore[arg-type]  # all are tensors
-        )
+
+        def chosen(x: Any) -> Any:
+            if x is None:
+                return None
+            return x[index] if isinstance(index, slice) else x.index_select(0, index)  # faster than x[index]
+
+        return Batch({name: chosen(x) for name, x in self.observation.items()}, *map(chosen, self[1:-1]))
 
     def split(self, size: int) -> Iterator[Batch]:
         """Views of ``size`` rows each, one after the other; one call per field, however many there are."""

@@ -40,7 +40,11 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
     fuse_small_products(graph)
     for node in graph.graph.nodes:
         node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way
-    options: dict[str, Any] = {"cpp_wrapper": inputs[0].device.type == "cpu"}
+    options: dict[str, Any] = {
+        "cpp_wrapper": inputs[0].device.type == "cpu",
+        "size_asserts": False,  # `CompiledStep` looks at the shapes
+        "assert_indirect_indexing": False,  # indices are choices that the policy drew
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, while it imports its compiler
         run: Run = torch._inductor.compile(graph, list(inputs), options=options)
