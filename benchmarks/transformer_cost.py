@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from surefoot.nets.kernel import load_kernel
 from surefoot.nets.recurrence import recur
 
 WIDTH, ENVS, SEQUENCES, LENGTH, ROUNDS = 64, 8, 2, 256, 40
@@ -73,12 +72,12 @@ def learn_with_transformer(module: nn.TransformerEncoderLayer, window: int, feat
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    kernel, lstm, transformer = load_kernel(), nn.LSTM(WIDTH, WIDTH, batch_first=True), layer()
+    lstm, transformer = nn.LSTM(WIDTH, WIDTH, batch_first=True), layer()
     features, start = torch.randn(SEQUENCES * LENGTH, WIDTH), torch.zeros(SEQUENCES, 2 * WIDTH)
     length = torch.full((SEQUENCES,), LENGTH)
     one, states, ones = torch.randn(ENVS, WIDTH), torch.zeros(ENVS, 2 * WIDTH), torch.ones(ENVS, dtype=torch.int64)
-    acting: dict[str, Callable[[], object]] = {"LSTM": lambda: recur(kernel, lstm, one, states, ones)}
-    training = {"LSTM": learning(lambda x: recur(kernel, lstm, x, start, length), lstm, features)}
+    acting: dict[str, Callable[[], object]] = {"LSTM": lambda: recur(lstm, one, states, ones)}
+    training = {"LSTM": learning(lambda x: recur(lstm, x, start, length), lstm, features)}
     for window in WINDOWS:
         acting[f"transformer, window {window}"] = act_with_transformer(transformer, window)
         training[f"transformer, window {window}"] = learn_with_transformer(transformer, window, features)

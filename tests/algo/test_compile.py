@@ -12,7 +12,7 @@ from surefoot import PPO
 from surefoot.algo import compiling
 from surefoot.algo.compiled import CompiledStep, Run, to_machine_code
 from surefoot.algo.learner import Learner
-from surefoot.algo.small_products import fuse_small_products
+from surefoot.algo.rewriting import fuse_small_products
 from surefoot.algo.step import EagerStep
 from surefoot.errors import ConfigError, SurefootWarning
 

@@ -103,7 +103,9 @@ def test_replay_gives_the_old_probabilities(settings: dict[str, Any], max_length
     learner = learner_of(settings | {"memory": memory})
     rollout = learner.collect()
     estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
-    batches = SequenceBatches(flatten(rollout, estimates, learner.device), rollout, learner.config)
+    batches = SequenceBatches(
+        flatten(rollout, estimates, learner.device), rollout, learner.config, learner.updater.step.rows_for
+    )
     rows = []
     for batch in batches.epoch(torch.Generator().manual_seed(0)):
         with torch.no_grad():

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.algo.compiling import has_compiler
-from surefoot.nets.kernel import load_kernel, panels
+from surefoot.nets.kernel import panels
 from surefoot.nets.recurrence import fits, recur
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
@@ -59,7 +59,7 @@ def test_outputs_and_all_gradients_are_those_of_torch(
     features = torch.randn(sum(lengths), n_inputs, requires_grad=True)
     start = states_of(cell, len(lengths))
     wanted = one_by_one(cell, features, start, lengths)
-    found = recur(load_kernel(), cell, features, start, torch.tensor(lengths))
+    found = recur(cell, features, start, torch.tensor(lengths))
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
     for ours, theirs in zip(gradients(found, features, cell), gradients(wanted, features, cell), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5 * float(theirs.abs().max()))
@@ -71,8 +71,8 @@ def test_a_state_that_lies_among_others_is_read_where_it_lies(kind: type[Cell]) 
     features, start = torch.randn(5, 4), states_of(cell, 2)
     wide = torch.cat([start, torch.full_like(start, torch.nan)], 1)
     length, n = torch.tensor([2, 3]), start.shape[1]
-    found = recur(load_kernel(), cell, features, wide[:, :n], length)
-    assert torch.equal(found, recur(load_kernel(), cell, features, start, length))
+    found = recur(cell, features, wide[:, :n], length)
+    assert torch.equal(found, recur(cell, features, start, length))
 
 
 @every_kind
@@ -81,7 +81,7 @@ def test_extreme_inputs_saturate_as_in_torch(kind: type[Cell], size: float) -> N
     cell = cell_of(kind, 4, 16)
     features, lengths = size * torch.randn(12, 4), [5, 7]
     start = states_of(cell, 2)
-    found = recur(load_kernel(), cell, features, start, torch.tensor(lengths))
+    found = recur(cell, features, start, torch.tensor(lengths))
     torch.testing.assert_close(found, one_by_one(cell, features, start, lengths), rtol=0, atol=2e-6)
 
 
@@ -92,7 +92,7 @@ def test_what_is_not_a_number_stays_so_from_there_on_and_in_its_own_sequence(kin
     cell = cell_of(kind, 4, 8)
     features = torch.randn(12, 4)
     features[2, 1] = bad
-    found = recur(load_kernel(), cell, features, states_of(cell, 3), torch.tensor([5, 4, 3]))
+    found = recur(cell, features, states_of(cell, 3), torch.tensor([5, 4, 3]))
     assert torch.isfinite(found[:2]).all()
     assert torch.isfinite(found[5:]).all()
     if bad != bad:
@@ -104,7 +104,7 @@ def test_the_same_call_gives_the_same_numbers(kind: type[Cell]) -> None:
     cell = cell_of(kind, 6, 32)
     features, length = torch.randn(60, 6, requires_grad=True), torch.tensor([20, 9, 31])
     start = states_of(cell, 3)
-    once, again = (recur(load_kernel(), cell, features, start, length) for _ in range(2))
+    once, again = (recur(cell, features, start, length) for _ in range(2))
     assert torch.equal(once, again)
     for one, other in zip(gradients(once, features, cell), gradients(again, features, cell), strict=True):
         assert torch.equal(one, other)
@@ -113,7 +113,7 @@ def test_the_same_call_gives_the_same_numbers(kind: type[Cell]) -> None:
 def test_without_gradient_nothing_is_kept() -> None:
     cell = cell_of(nn.LSTM, 4, 8)
     with torch.inference_mode():
-        found = recur(load_kernel(), cell, torch.randn(6, 4), states_of(cell, 2), torch.tensor([4, 2]))
+        found = recur(cell, torch.randn(6, 4), states_of(cell, 2), torch.tensor([4, 2]))
     assert not found.requires_grad
 
 

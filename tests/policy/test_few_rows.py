@@ -11,6 +11,7 @@ import torch
 
 from surefoot import PPO
 from surefoot.algo.compiling import has_compiler
+from surefoot.nets.kernel import load_kernel
 from surefoot.policy.few_rows import FewRows
 
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
@@ -26,16 +27,34 @@ needs_compiler = pytest.mark.skipif(not has_compiler(), reason="needs a C++ comp
 )
 def test_both_give_the_same_parameters_also_after_learning(env: str, settings: dict[str, Any]) -> None:
     agent = PPO(env, n_envs=3, n_steps=16, compile=False, **settings)
-    few = FewRows.of(agent.learner.policy, 3)
-    assert few is not None
+    observation = torch.randn(5, 3, *(gymnasium.make(env).observation_space.shape or ()))
     for _ in range(2):
-        observation = torch.randn(3, *(gymnasium.make(env).observation_space.shape or ()))
         with torch.no_grad():
-            expected = agent.learner.policy.action_parameters({"obs": observation}).numpy()
-        found = np.empty_like(expected)
-        few(observation.numpy(), np.zeros((3, 0), np.float32), found)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+            expected = agent.learner.policy.action_parameters({"obs": observation[2]}).numpy()
+        found = np.zeros((4, *expected.shape), np.float32)
+        few = FewRows.of(agent.learner.policy, {"obs": observation.numpy()}, np.zeros((5, 3, 0), np.float32), found)
+        assert few is not None
+        few(2)
+        np.testing.assert_allclose(found[2], expected, rtol=0, atol=1e-6)
         agent.learn(48)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_the_compiled_actor_gives_the_same_parameters_for_every_type_of_number(env: str, dtype: type[Any]) -> None:
+    agent = PPO(env, n_envs=3, n_steps=16, compile=False)
+    policy = agent.learner.policy
+    seen = (np.random.default_rng(0).normal(size=(5, 3, 4 if env == "CartPole-v1" else 3)) * 5).astype(dtype)
+    found = np.zeros((2, 4, 3, 2), np.float32)
+    for kernel, rows in zip((None, load_kernel()), found, strict=True):
+        policy.kernel = kernel
+        few = FewRows.of(policy, {"obs": seen}, np.zeros((5, 3, 0), np.float32), rows)
+        assert few is not None
+        for t in (0, 3, 1):
+            few(t)
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
+    assert np.abs(found[0][3]).max() > 0
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -60,18 +79,16 @@ def test_both_remember_the_same(
     agent.learn(96)
     wanted = agent.learner.policy
     assert (wanted.kernel is not None) is compiled
-    few = FewRows.of(wanted, 3)
+    observation, state = torch.randn(21, 3, 3) * 3, torch.zeros(3, wanted.state_size)
+    found, seen = np.zeros((20, 3, 2), np.float32), np.zeros((21, 3, wanted.state_size), np.float32)
+    few = FewRows.of(wanted, {"obs": observation.numpy()}, seen, found)
     assert few is not None
-    state = torch.zeros(3, wanted.state_size)
-    seen = state.numpy()
-    for _ in range(20):
-        observation = torch.randn(3, 3) * 3
+    for t in range(20):
         with torch.no_grad():
-            parameters, _, state = wanted.step({"obs": observation}, state)
-        found = np.empty_like(parameters.numpy())
-        seen = few(observation.numpy(), seen, found)
-        np.testing.assert_allclose(found, parameters.numpy(), rtol=0, atol=2e-6)
-        np.testing.assert_allclose(seen, state.numpy(), rtol=0, atol=2e-6)
+            parameters, _, state = wanted.step({"obs": observation[t]}, state)
+        few(t)
+        np.testing.assert_allclose(found[t], parameters.numpy(), rtol=0, atol=2e-6)
+        np.testing.assert_allclose(seen[t + 1], state.numpy(), rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -93,5 +110,6 @@ def test_both_remember_the_same(
 )
 def test_other_policies_act_in_torch(env: str, settings: dict[str, Any]) -> None:
     agent = PPO(env, n_envs=2, n_steps=8, compile=False, **settings)
-    assert FewRows.of(agent.learner.policy, 2) is None
+    state = np.zeros((9, 2, agent.learner.policy.state_size), np.float32)
+    assert FewRows.of(agent.learner.policy, {"obs": np.zeros((9, 2, 4))}, state, np.zeros((8, 2, 2))) is None
     agent.learn(16)

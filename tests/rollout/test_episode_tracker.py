@@ -19,7 +19,9 @@ def step(
     successes: dict[int, bool] | None = None,
 ) -> None:
     rows = np.array([True] * len(reward) if valid is None else valid)
-    tracker.step(np.array(reward), rows, np.array(done), costs, successes or {})
+    tracker.step(np.array(reward), rows, costs)
+    if any(done):
+        tracker.end(np.array(done), successes or {})
 
 
 def test_a_finished_episode_is_added_up_and_a_new_one_begins() -> None:

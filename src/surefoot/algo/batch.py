@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,10 +107,14 @@ class RowBatches:
 
 
 class SequenceBatches:
-    """Every sequence once an epoch, in minibatches of whole sequences with about ``batch_size`` rows each."""
+    """Every sequence once an epoch, in minibatches of whole sequences with about ``batch_size`` rows each.
 
-    def __init__(self, batch: Batch, rollout: Rollout, config: Config) -> None:
-        self._batch, self._rollout = batch, rollout
+    ``rows_for`` says how many rows a minibatch of so many is filled up to, with rows of weight 0 that belong to no
+    sequence.
+    """
+
+    def __init__(self, batch: Batch, rollout: Rollout, config: Config, rows_for: Callable[[int, int], int]) -> None:
+        self._batch, self._rollout, self._rows_for, self._usual = batch, rollout, rows_for, config.batch_size
         memory = config.memory
         self._sequences = cut(rollout.start.numpy(), rollout.valid.numpy(), memory.max_length, memory.burn_in)
         rows = int((self._sequences.length - self._sequences.burn_in).sum())
@@ -125,8 +129,13 @@ class SequenceBatches:
     def _minibatch(self, group: Sequences) -> Batch:
         device = self._batch.weight.device
         order, recall = lay_out(group, self._rollout, device)
+        count = len(order)
+        missing = self._rows_for(count, self._usual) - count
+        if missing:
+            order, recall = torch.cat([order, order[:1].expand(missing)]), recall.filled(count + missing)
         chosen = self._batch.rows(order.to(device))._replace(recall=recall)
+        chosen.weight[count:] = 0.0
         if group.burn_in.any():
             refreshes = group.places()[0] < np.repeat(group.burn_in, group.length)
-            chosen.weight[torch.from_numpy(refreshes).to(device)] = 0.0
+            chosen.weight[:count][torch.from_numpy(refreshes).to(device)] = 0.0
         return chosen

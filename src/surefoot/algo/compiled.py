@@ -20,12 +20,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.objective import Measured, needs_divergence, objective
-from surefoot.algo.small_products import fuse_small_products
+from surefoot.algo.rewriting import fuse_small_products, simplify_tanh
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
 from surefoot.optim.adam import Adam
 from surefoot.optim.flat import FlatParameters
+from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 
 Run = Callable[..., Sequence[Tensor]]
@@ -38,6 +39,7 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
     import torch._inductor
 
     fuse_small_products(graph)
+    simplify_tanh(graph)
     for node in graph.graph.nodes:
         node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way
     options: dict[str, Any] = {
@@ -52,7 +54,7 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
 
 
 class CompiledStep(Step):
-    """The whole step as one function of the flat parameter vector; compiled at the first call, for its shapes."""
+    """The whole step as one function of the flat parameter vector; compiled at the first call of each size."""
 
     def __init__(
         self,
@@ -67,9 +69,8 @@ class CompiledStep(Step):
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
         self._names = flat.names_in(policy)
         self._compiler = compiler
-        self._run: Run | None = None
-        self._shapes: list[torch.Size] = []
-        self._read: list[int] = []
+        self._runs: dict[int, tuple[Run, list[int]]] = {}
+        """By number of rows: the compiled function, and which tensors of a batch it reads."""
         n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
         self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
         self._given: Coefficients | None = None
@@ -87,19 +88,32 @@ class CompiledStep(Step):
             self._numbers.copy_(torch.tensor(numbers))
             self._given = coefficients
         rows = tensors_of(batch)
-        if self._run is None:
-            self._run = self._record(batch, rows)
-            self._shapes = [x.shape for x in rows]
-        elif rows[0].shape != self._shapes[0] or len(rows) != len(self._shapes):
-            raise ValueError(f"the step was compiled for {self._shapes}, not for {[x.shape for x in rows]}")
-        squared_norms, outcome, *measured = self._run(*self._state, *[rows[i] for i in self._read])
+        count = batch.weight.shape[0]
+        if count not in self._runs:
+            self._runs[count] = self._record(batch, rows)
+        run, read = self._runs[count]
+        squared_norms, outcome, *measured = run(*self._state, *[rows[i] for i in read])
         return StepResult(self._measured(measured), squared_norms, outcome)
+
+    def rows_for(self, count: int, usual: int) -> int:
+        """Few sizes, since each is compiled: a little more than usual, and from there on by a quarter."""
+        size = usual + usual // 16
+        while size < count:
+            size += max(1, size // 4)
+        return size
 
     def _all_state(self) -> list[Tensor]:
         """Everything beside the batch that changes from one call to another."""
-        return [self.flat.values, *self.adam.state, self._stopped, self._numbers, *self.policy.buffers()]
+        return [
+            self.flat.values,
+            *self.adam.state,
+            self.adam.ahead,
+            self._stopped,
+            self._numbers,
+            *self.policy.buffers(),
+        ]
 
-    def _record(self, batch: Batch, rows: list[Tensor]) -> Run:
+    def _record(self, batch: Batch, rows: list[Tensor]) -> tuple[Run, list[int]]:
         inputs = [*self._state, *rows]
         before = [x.clone() for x in self._state]
 
@@ -111,8 +125,8 @@ class CompiledStep(Step):
         graph = make_fx(whole, tracing_mode="real")(*inputs)
         for x, saved in zip(self._state, before, strict=True):
             x.copy_(saved)
-        self._read = read_inputs(graph, len(self._state))
-        return self._compiler(graph, [*self._state, *[rows[i] for i in self._read]])
+        read = read_inputs(graph, len(self._state))
+        return self._compiler(graph, [*self._state, *[rows[i] for i in read]]), read
 
     def _whole(self, batch: Batch) -> StepResult:
         rate, clip_range, clip_range_vf, ent_coef, vf_coef = self._numbers[:N_COMMON].unbind()
@@ -137,7 +151,9 @@ class CompiledStep(Step):
             name: piece.view(slot.shape) for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
         }
         # Parts that are shared are one module under two names, so one name is enough and nothing needs to be tied.
-        parameters, prediction = functional_call(self.policy, weights, (batch.observation,), tie_weights=False)
+        parameters, prediction = functional_call(
+            self.policy, weights, (batch.observation, batch.recall), tie_weights=False
+        )
         loss, measured = objective(
             parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
         )
@@ -169,11 +185,13 @@ def flattened(measured: Measured) -> list[Tensor]:
 
 def tensors_of(batch: Batch) -> list[Tensor]:
     """The tensors of a batch in a fixed order."""
-    return [*batch.observation.values(), *[x for x in batch[1:-1] if x is not None]]
+    recall = () if batch.recall is None else (batch.recall.length, batch.recall.start)
+    return [*batch.observation.values(), *[x for x in batch[1:-1] if x is not None], *recall]
 
 
 def with_tensors(batch: Batch, tensors: list[Tensor]) -> Batch:
     """A batch like ``batch`` of other tensors; the inverse of `tensors_of`."""
     left = iter(tensors)
     observation = {name: next(left) for name in batch.observation}
-    return Batch(observation, *(None if x is None else next(left) for x in batch[1:-1]))  # type: ignore[arg-type]
+    fields: Any = [None if x is None else next(left) for x in batch[1:-1]]
+    return Batch(observation, *fields)._replace(recall=None if batch.recall is None else Recall(*left))

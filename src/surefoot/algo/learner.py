@@ -133,25 +133,25 @@ class Learner:
 
     @property
     def compiled(self) -> bool:
-        """Whether gradient steps, or the loops of a memory over time, are compiled."""
-        return isinstance(self.updater.step, CompiledStep) or self.policy.kernel is not None
+        """Whether gradient steps are compiled."""
+        return isinstance(self.updater.step, CompiledStep)
 
     @property
     def _compilable(self) -> bool:
         return not self.policy.state_size or (self.device.type == "cpu" and self.policy.fits_kernel)
 
     def _compile(self) -> None:
-        """The step as a whole; with memory, whose sequences vary in length, only its loops over time."""
-        if not self.policy.state_size:
-            self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
-            return
-        try:
-            self.policy.use(load_kernel())
-        except Exception as error:
-            if self.config.compile is True:
-                raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            warnings.warn(f"the memory runs uncompiled: {reason}", SurefootWarning, stacklevel=2)
+        """The gradient step and, on the host, acting and the loops of a memory over time."""
+        if self.device.type == "cpu":
+            try:
+                self.policy.use(load_kernel())
+            except Exception as error:
+                if self.config.compile is True or not self.policy.state_size:
+                    raise
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                warnings.warn(f"the memory runs uncompiled: {reason}", SurefootWarning, stacklevel=2)
+                return
+        self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
 
     def collect(self) -> Rollout:
         """Step the environments; the rollout is valid until the next call."""

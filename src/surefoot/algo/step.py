@@ -52,6 +52,11 @@ class Step(ABC):
     def begin(self) -> None:
         """A new update: forget that the last one was stopped."""
         self._stopped.zero_()
+        self.adam.look_ahead()
+
+    def rows_for(self, count: int, usual: int) -> int:
+        """How many rows a minibatch of ``count`` is filled up to, where ``usual`` are asked for."""
+        return count
 
     @abstractmethod
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:

@@ -53,8 +53,9 @@ class Updater:
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"
         all_valid = bool(rollout.valid.all())
-        remembers = self.step.policy.state_size > 0
-        batches = SequenceBatches(batch, rollout, self._config) if remembers else RowBatches(batch, self._config)
+        batches: SequenceBatches | RowBatches = RowBatches(batch, self._config)
+        if self.step.policy.state_size:
+            batches = SequenceBatches(batch, rollout, self._config, self.step.rows_for)
         for epoch in range(self._ppo.n_epochs):
             unread: list[tuple[int, Batch, StepResult]] = []
             for number, minibatch in enumerate(batches.epoch(self._generator)):

@@ -1,16 +1,17 @@
 // LSTM and GRU over sequences of different lengths, forward and backward in time, and one step of a whole small network
 // for a few rows. In single precision.
 //
-// The rows of a sequence follow each other: row begin[s] + t is step t of sequence s. Gates are in torch's order, H
-// numbers each (a multiple of 8). Up to four sequences walk through time side by side, so that each weight that is read
-// serves all of them. What can be done for all rows at once (the input's share of the gates, the gradients of the
-// weights) is left to matrix products outside.
+// Sequences lie one after the other, their rows in the order of time; rows after the last sequence only fill up and get
+// zeros. Gates are in torch's order, H numbers each (a multiple of 8). Up to four sequences walk through time side by
+// side, so that each weight that is read serves all of them. What can be done for all rows at once (the input's share of
+// the gates, the gradients of the weights) is left to matrix products outside.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <numeric>
+#include <memory>
 #include <vector>
 
 namespace {
@@ -23,6 +24,13 @@ typedef int32_t Whole __attribute__((vector_size(LANES * sizeof(int32_t))));
 inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
 inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
 inline Vec all(float x) { return Vec{} + x; }
+
+// Holds a vector in a register: compilers would rather load it again for each use, and loads are what there is least of.
+inline void hold(Vec& v) {
+#if defined(__AVX__)
+  asm("" : "+x"(v));
+#endif
+}
 
 // exp(x) as 2^n exp(r) with |r| <= ln(2)/2, exp(r) by a polynomial; relative error about 1e-7. NaN stays NaN.
 inline Vec exponential(Vec x) {
@@ -50,67 +58,108 @@ inline Vec exponential(Vec x) {
 inline Vec sigmoid(Vec x) { return 1.0f / (1.0f + exponential(-x)); }
 inline Vec hyperbolic(Vec x) { return 1.0f - 2.0f / (1.0f + exponential(2.0f * x)); }
 
+// Memory that begins at a cache line: a vector that lies in two takes twice as long to load.
+class Room {
+ public:
+  explicit Room(int64_t n) : data_(static_cast<float*>(std::aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64))) {}
+  float* get() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  std::unique_ptr<float, Free> data_;
+};
+
 // A matrix [m, n] lies in panels of LANES columns, [n / LANES, m, LANES], so that it is read from front to back.
+Room in_panels(const float* matrix, int64_t m, int64_t n, int64_t row_stride, int64_t column_stride) {
+  Room packed(m * n);
+  float* out = packed.get();
+  for (int64_t p = 0; p < n; p += LANES)
+    for (int64_t k = 0; k < m; ++k)
+      for (int64_t j = p; j < p + LANES; ++j) *out++ = matrix[k * row_stride + j * column_stride];
+  return packed;
+}
+
 // W panels from p on of out[b] += in[b] * matrix for B rows.
 template <int B, int W>
 inline void panels(const float* const* in, const float* matrix, float* const* out, int64_t m, int64_t p) {
   Vec sum[B][W];
-  for (int b = 0; b < B; ++b)
+  const float* row[B];
+  for (int b = 0; b < B; ++b) {
+    row[b] = in[b];
     for (int w = 0; w < W; ++w) sum[b][w] = load(out[b] + (p + w) * LANES);
+  }
   const float* first = matrix + p * m * LANES;
-  for (int64_t k = 0; k < m; ++k)
+  for (int64_t k = 0; k < m; ++k) {
+    Vec weights[W];
     for (int w = 0; w < W; ++w) {
-      Vec weights = load(first + (w * m + k) * LANES);
-      for (int b = 0; b < B; ++b) sum[b][w] += in[b][k] * weights;
+      weights[w] = load(first + (w * m + k) * LANES);
+      hold(weights[w]);
     }
+    for (int b = 0; b < B; ++b)
+      for (int w = 0; w < W; ++w) sum[b][w] += row[b][k] * weights[w];
+  }
   for (int b = 0; b < B; ++b)
     for (int w = 0; w < W; ++w) store(out[b] + (p + w) * LANES, sum[b][w]);
 }
 
-// out[b][n] += in[b][m] * matrix; eight sums at a time, which keeps the multipliers busy.
+// out[b][n] += in[b][m] * matrix; eight or nine sums at a time, which keeps the multipliers busy.
 template <int B>
 void multiply(const float* const* in, const float* matrix, float* const* out, int64_t m, int64_t n) {
-  constexpr int W = 8 / B;
+  constexpr int W = B == 3 ? 3 : 8 / B;
   int64_t p = 0, n_panels = n / LANES;
   for (; p + W <= n_panels; p += W) panels<B, W>(in, matrix, out, m, p);
   for (; p < n_panels; ++p) panels<B, 1>(in, matrix, out, m, p);
 }
 
 void multiply(const float* const* in, const float* matrix, float* const* out, int64_t m, int64_t n, int rows) {
-  if (rows == 4) return multiply<4>(in, matrix, out, m, n);
-  if (rows >= 2) multiply<2>(in, matrix, out, m, n);
-  if (rows != 2) multiply<1>(in + rows - 1, matrix, out + rows - 1, m, n);
+  if (rows == 4) multiply<4>(in, matrix, out, m, n);
+  if (rows == 3) multiply<3>(in, matrix, out, m, n);
+  if (rows == 2) multiply<2>(in, matrix, out, m, n);
+  if (rows == 1) multiply<1>(in, matrix, out, m, n);
 }
 
-// Sequences of H numbers per row of state, `stride` apart.
-struct States {
-  const float* start;
-  float* after;
-  int64_t start_stride, after_stride;
-
-  const float* before(int64_t sequence, int64_t row, int64_t t) const {
-    return t == 0 ? start + sequence * start_stride : after + (row - 1) * after_stride;
+// S sequences in R rows.
+class Sequences {
+ public:
+  Sequences(const int64_t* length, int64_t n, int64_t n_rows, int64_t threads)
+      : length_(length), threads_(threads), begin_(n), n_rows_(n_rows) {
+    for (int64_t s = 0; s < n; end_ += length[s++]) {
+      begin_[s] = end_;
+      if (length[s] > 0) order_.push_back(s);
+    }
+    std::stable_sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) { return length[a] > length[b]; });
   }
-};
 
-struct Sequences {
-  const int64_t *begin, *length;
-  int64_t n;
-
-  // Calls f(members, count) for groups of sequences of similar length, the longest first.
+  // Calls walk(members, count) for groups of sequences of similar length, the longest first.
   template <class F>
-  void in_groups(F f) const {
-    std::vector<int> order(n);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return length[a] > length[b]; });
-    for (int64_t i = 0; i < n; i += SIDE_BY_SIDE)
-      f(order.data() + i, static_cast<int>(std::min<int64_t>(SIDE_BY_SIDE, n - i)));
+  void in_groups(F walk) const {
+    const int64_t n = order_.size();
+    const int64_t size = std::max<int64_t>(1, std::min<int64_t>(SIDE_BY_SIDE, (n + threads_ - 1) / threads_));
+#pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(dynamic)
+    for (int64_t i = 0; i < n; i += size) walk(order_.data() + i, static_cast<int>(std::min(size, n - i)));
   }
 
-  int running(const int* members, int count, int64_t t) const {
-    while (count > 0 && length[members[count - 1]] <= t) --count;
+  // How many of the members, the longest of which come first, have a step t.
+  int running(const int64_t* members, int count, int64_t t) const {
+    while (count > 0 && length_[members[count - 1]] <= t) --count;
     return count;
   }
+
+  int64_t length(int64_t s) const { return length_[s]; }
+  int64_t row(int64_t s, int64_t t) const { return begin_[s] + t; }
+
+  // Zeros in the rows [R, width] that belong to no sequence.
+  void clear_rest(float* rows, int64_t width) const {
+    std::memset(rows + end_ * width, 0, (n_rows_ - end_) * width * sizeof(float));
+  }
+
+ private:
+  const int64_t* length_;
+  int64_t threads_, end_ = 0;
+  std::vector<int64_t> begin_, order_;
+  int64_t n_rows_;
 };
 
 void lstm_cell(float* gates, const float* carry, float* hidden_after, float* carry_after, int64_t H) {
@@ -192,14 +241,14 @@ void network_step(const Network* network, const float* x, int64_t x_stride, int6
                   int64_t state_stride, float* after, int64_t after_stride, float* out, int64_t out_stride) {
   const Network& net = *network;
   const int64_t H = net.H;
-  std::vector<float> room(SIDE_BY_SIDE * 3 * net.widest);
+  Room room(SIDE_BY_SIDE * 3 * net.widest);
   for (int64_t r = 0; r < n_rows; r += SIDE_BY_SIDE) {
     int count = static_cast<int>(std::min<int64_t>(SIDE_BY_SIDE, n_rows - r));
     const float *in[SIDE_BY_SIDE], *hidden[SIDE_BY_SIDE];
     float *here[SIDE_BY_SIDE], *next[SIDE_BY_SIDE], *within[SIDE_BY_SIDE];
     for (int b = 0; b < count; ++b) {
       in[b] = x + (r + b) * x_stride;
-      here[b] = room.data() + 3 * b * net.widest;
+      here[b] = room.get() + 3 * b * net.widest;
       next[b] = here[b] + net.widest;
       within[b] = next[b] + net.widest;
       hidden[b] = state + (r + b) * state_stride;
@@ -234,51 +283,55 @@ void network_step(const Network* network, const float* x, int64_t x_stride, int6
   }
 }
 
-// gates [R, 4H] hold the input's share and both biases, and become the activated gates. weights are [H, 4H] in panels.
-// A state is hidden, then at `carry` numbers from it the carry; start has S of them, after one for each row.
-void lstm_forward(float* gates, const float* weights, const float* start, float* after, const int64_t* begin,
-                  const int64_t* length, int64_t n_sequences, int64_t H, int64_t carry, int64_t start_stride,
-                  int64_t after_stride) {
-  Sequences sequences{begin, length, n_sequences};
-  States states{start, after, start_stride, after_stride};
-  sequences.in_groups([&](const int* members, int count) {
-    for (int64_t t = 0; t < length[members[0]]; ++t) {
+// share [R, 4H] is the input's share of the gates with both biases, weights [4H, H] are the hidden state's. start [S, 2H]
+// has hidden state and carry. Writes both after each row [R, H], the hidden state before it and the activated gates.
+void lstm_forward(const float* share, const float* weights, const float* start, const int64_t* length, float* hidden,
+                  float* carry, float* before, float* gates, int64_t n_sequences, int64_t n_rows, int64_t H,
+                  int64_t threads) {
+  Sequences sequences(length, n_sequences, n_rows, threads);
+  Room within = in_panels(weights, H, 4 * H, 1, H);
+  sequences.in_groups([&](const int64_t* members, int count) {
+    for (int64_t t = 0; t < sequences.length(members[0]); ++t) {
       count = sequences.running(members, count, t);
-      const float* hidden[SIDE_BY_SIDE];
-      float* row[SIDE_BY_SIDE];
+      const float* h[SIDE_BY_SIDE];
+      float* gate[SIDE_BY_SIDE];
       for (int b = 0; b < count; ++b) {
-        int64_t r = begin[members[b]] + t;
-        hidden[b] = states.before(members[b], r, t);
-        row[b] = gates + r * 4 * H;
+        int64_t r = sequences.row(members[b], t);
+        h[b] = t == 0 ? start + members[b] * 2 * H : hidden + (r - 1) * H;
+        gate[b] = gates + r * 4 * H;
+        std::memcpy(gate[b], share + r * 4 * H, 4 * H * sizeof(float));
+        std::memcpy(before + r * H, h[b], H * sizeof(float));
       }
-      multiply(hidden, weights, row, H, 4 * H, count);
+      multiply(h, within.get(), gate, H, 4 * H, count);
       for (int b = 0; b < count; ++b) {
-        float* state = after + (begin[members[b]] + t) * after_stride;
-        lstm_cell(row[b], hidden[b] + carry, state, state + carry, H);
+        int64_t r = sequences.row(members[b], t);
+        const float* c = t == 0 ? h[b] + H : carry + (r - 1) * H;
+        lstm_cell(gate[b], c, hidden + r * H, carry + r * H, H);
       }
     }
   });
+  for (float* rows : {hidden, carry, before}) sequences.clear_rest(rows, H);
+  sequences.clear_rest(gates, 4 * H);
 }
 
-// From the gradient of the hidden states [R, H] that of the gates before activation [R, 4H]. weights are [4H, H] in
-// panels.
-void lstm_backward(const float* gates, const float* weights, const float* start, float* after, const float* d_hidden,
-                   float* d_gates, const int64_t* begin, const int64_t* length, int64_t n_sequences, int64_t H,
-                   int64_t carry, int64_t start_stride, int64_t after_stride) {
-  Sequences sequences{begin, length, n_sequences};
-  States states{start, after, start_stride, after_stride};
-  std::vector<float> later(SIDE_BY_SIDE * 2 * H);  // what comes back from the step after: to hidden, to carry
-  sequences.in_groups([&](const int* members, int members_count) {
-    std::fill(later.begin(), later.end(), 0.0f);
-    for (int64_t t = length[members[0]] - 1; t >= 0; --t) {
+// From the gradient of the hidden states [R, H] that of the gates before activation, and so of the share, [R, 4H].
+void lstm_backward(const float* d_hidden, const float* gates, const float* weights, const float* start,
+                   const float* carry, const int64_t* length, float* d_share, int64_t n_sequences, int64_t n_rows,
+                   int64_t H, int64_t threads) {
+  Sequences sequences(length, n_sequences, n_rows, threads);
+  Room within = in_panels(weights, 4 * H, H, H, 1);
+  sequences.in_groups([&](const int64_t* members, int members_count) {
+    Room later(SIDE_BY_SIDE * 2 * H);  // what comes back from the step after: to hidden state, to carry
+    std::fill_n(later.get(), SIDE_BY_SIDE * 2 * H, 0.0f);
+    for (int64_t t = sequences.length(members[0]) - 1; t >= 0; --t) {
       int count = sequences.running(members, members_count, t);
       const float* d[SIDE_BY_SIDE];
       float* back[SIDE_BY_SIDE];
       for (int b = 0; b < count; ++b) {
-        int64_t r = begin[members[b]] + t;
-        const float *gate = gates + r * 4 * H, *c_now = after + r * after_stride + carry;
-        const float* c_before = states.before(members[b], r, t) + carry;
-        float *dh = later.data() + b * 2 * H, *dc = dh + H, *out = d_gates + r * 4 * H;
+        int64_t r = sequences.row(members[b], t);
+        const float *gate = gates + r * 4 * H, *c_now = carry + r * H;
+        const float* c_before = t == 0 ? start + members[b] * 2 * H + H : c_now - H;
+        float *dh = later.get() + b * 2 * H, *dc = dh + H, *out = d_share + r * 4 * H;
         for (int64_t j = 0; j < H; j += LANES) {
           Vec i = load(gate + j), f = load(gate + H + j), g = load(gate + 2 * H + j), o = load(gate + 3 * H + j);
           Vec squashed = hyperbolic(load(c_now + j));
@@ -294,76 +347,82 @@ void lstm_backward(const float* gates, const float* weights, const float* start,
         d[b] = out;
         back[b] = dh;
       }
-      multiply(d, weights, back, 4 * H, H, count);
+      multiply(d, within.get(), back, 4 * H, H, count);
     }
   });
+  sequences.clear_rest(d_share, 4 * H);
 }
 
-// gates [R, 3H] hold the input's share with its bias, and become the activated gates; within [R, 3H] holds the other
-// bias, and becomes the hidden state's share of the gates. weights are [H, 3H] in panels.
-void gru_forward(float* gates, float* within, const float* weights, const float* start, float* after,
-                 const int64_t* begin, const int64_t* length, int64_t n_sequences, int64_t H, int64_t start_stride,
-                 int64_t after_stride) {
-  Sequences sequences{begin, length, n_sequences};
-  States states{start, after, start_stride, after_stride};
-  sequences.in_groups([&](const int* members, int count) {
-    for (int64_t t = 0; t < length[members[0]]; ++t) {
+// share [R, 3H] is the input's share of the gates with its bias; weights [3H, H] and bias are the hidden state's. start
+// is [S, H]. Writes the hidden state after each row [R, H] and before it, the activated gates and the hidden state's
+// share of them.
+void gru_forward(const float* share, const float* weights, const float* bias, const float* start,
+                 const int64_t* length, float* hidden, float* before, float* gates, float* own, int64_t n_sequences,
+                 int64_t n_rows, int64_t H, int64_t threads) {
+  Sequences sequences(length, n_sequences, n_rows, threads);
+  Room within = in_panels(weights, H, 3 * H, 1, H);
+  sequences.in_groups([&](const int64_t* members, int count) {
+    for (int64_t t = 0; t < sequences.length(members[0]); ++t) {
       count = sequences.running(members, count, t);
-      const float* hidden[SIDE_BY_SIDE];
+      const float* h[SIDE_BY_SIDE];
       float* row[SIDE_BY_SIDE];
       for (int b = 0; b < count; ++b) {
-        int64_t r = begin[members[b]] + t;
-        hidden[b] = states.before(members[b], r, t);
-        row[b] = within + r * 3 * H;
+        int64_t r = sequences.row(members[b], t);
+        h[b] = t == 0 ? start + members[b] * H : hidden + (r - 1) * H;
+        row[b] = own + r * 3 * H;
+        std::memcpy(row[b], bias, 3 * H * sizeof(float));
+        std::memcpy(gates + r * 3 * H, share + r * 3 * H, 3 * H * sizeof(float));
+        std::memcpy(before + r * H, h[b], H * sizeof(float));
       }
-      multiply(hidden, weights, row, H, 3 * H, count);
+      multiply(h, within.get(), row, H, 3 * H, count);
       for (int b = 0; b < count; ++b) {
-        int64_t r = begin[members[b]] + t;
-        gru_cell(gates + r * 3 * H, row[b], hidden[b], after + r * after_stride, H);
+        int64_t r = sequences.row(members[b], t);
+        gru_cell(gates + r * 3 * H, row[b], h[b], hidden + r * H, H);
       }
     }
   });
+  for (float* rows : {hidden, before}) sequences.clear_rest(rows, H);
+  for (float* rows : {gates, own}) sequences.clear_rest(rows, 3 * H);
 }
 
 // From the gradient of the hidden states [R, H] those of both shares of the gates before activation, [R, 3H] each.
-// weights are [3H, H] in panels.
-void gru_backward(const float* gates, const float* within, const float* weights, const float* start, float* after,
-                  const float* d_hidden, float* d_gates, float* d_within, const int64_t* begin, const int64_t* length,
-                  int64_t n_sequences, int64_t H, int64_t start_stride, int64_t after_stride) {
-  Sequences sequences{begin, length, n_sequences};
-  States states{start, after, start_stride, after_stride};
-  std::vector<float> later(SIDE_BY_SIDE * H);
-  sequences.in_groups([&](const int* members, int members_count) {
-    std::fill(later.begin(), later.end(), 0.0f);
-    for (int64_t t = length[members[0]] - 1; t >= 0; --t) {
+void gru_backward(const float* d_hidden, const float* gates, const float* own, const float* weights,
+                  const float* before, const int64_t* length, float* d_share, float* d_own, int64_t n_sequences,
+                  int64_t n_rows, int64_t H, int64_t threads) {
+  Sequences sequences(length, n_sequences, n_rows, threads);
+  Room within = in_panels(weights, 3 * H, H, H, 1);
+  sequences.in_groups([&](const int64_t* members, int members_count) {
+    Room later(SIDE_BY_SIDE * H);
+    std::fill_n(later.get(), SIDE_BY_SIDE * H, 0.0f);
+    for (int64_t t = sequences.length(members[0]) - 1; t >= 0; --t) {
       int count = sequences.running(members, members_count, t);
       const float* d[SIDE_BY_SIDE];
       float* back[SIDE_BY_SIDE];
       for (int b = 0; b < count; ++b) {
-        int64_t r = begin[members[b]] + t;
-        const float *gate = gates + r * 3 * H, *share = within + r * 3 * H + 2 * H;
-        const float* hidden = states.before(members[b], r, t);
-        float *dh = later.data() + b * H, *out = d_gates + r * 3 * H, *out_within = d_within + r * 3 * H;
+        int64_t r = sequences.row(members[b], t);
+        const float *gate = gates + r * 3 * H, *own_fresh = own + r * 3 * H + 2 * H, *h_before = before + r * H;
+        float *dh = later.get() + b * H, *out = d_share + r * 3 * H, *out_own = d_own + r * 3 * H;
         for (int64_t j = 0; j < H; j += LANES) {
           Vec reset = load(gate + j), keep = load(gate + H + j), fresh = load(gate + 2 * H + j);
           Vec h = load(dh + j) + load(d_hidden + r * H + j);
           Vec d_fresh = h * (1.0f - keep) * (1.0f - fresh * fresh);
-          Vec d_keep = h * (load(hidden + j) - fresh) * keep * (1.0f - keep);
-          Vec d_reset = d_fresh * load(share + j) * reset * (1.0f - reset);
+          Vec d_keep = h * (load(h_before + j) - fresh) * keep * (1.0f - keep);
+          Vec d_reset = d_fresh * load(own_fresh + j) * reset * (1.0f - reset);
           store(out + j, d_reset);
           store(out + H + j, d_keep);
           store(out + 2 * H + j, d_fresh);
-          store(out_within + j, d_reset);
-          store(out_within + H + j, d_keep);
-          store(out_within + 2 * H + j, d_fresh * reset);
+          store(out_own + j, d_reset);
+          store(out_own + H + j, d_keep);
+          store(out_own + 2 * H + j, d_fresh * reset);
           store(dh + j, h * keep);
         }
-        d[b] = out_within;
+        d[b] = out_own;
         back[b] = dh;
       }
-      multiply(d, weights, back, 3 * H, H, count);
+      multiply(d, within.get(), back, 3 * H, H, count);
     }
   });
+  for (float* rows : {d_share, d_own}) sequences.clear_rest(rows, 3 * H);
 }
 
 }  // extern "C"

@@ -3,17 +3,20 @@
 torch's own layers pad sequences to equal length and, on a processor, spend most of a step of a small layer on
 organising it. Here time is walked through by `kernel.cpp`, all else is matrix products. Same weights, same numbers to
 about 1e-6.
+
+The walks are operators of torch, so that a recorded gradient step (`surefoot.algo.compiled`) can hold them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
-from surefoot.nets.kernel import LANES, Kernel, panels
+from surefoot.nets.kernel import LANES, load_kernel
 
 
 def fits(cell: nn.LSTM | nn.GRU) -> bool:
@@ -21,108 +24,144 @@ def fits(cell: nn.LSTM | nn.GRU) -> bool:
     return cell.hidden_size % LANES == 0
 
 
-def recur(kernel: Kernel, cell: nn.LSTM | nn.GRU, features: Tensor, start: Tensor, length: Tensor) -> Tensor:
+def recur(cell: nn.LSTM | nn.GRU, features: Tensor, start: Tensor, length: Tensor) -> Tensor:
     """Rows [R, F] of sequences of ``length`` [S], one after the other, from states [S, n] -> outputs [R, H].
 
-    A state is the hidden states of all layers and, for an LSTM, the carries of all layers.
+    A state is the hidden states of all layers and, for an LSTM, the carries of all layers. A sequence may have no rows,
+    and rows after the last one fill up: their outputs are 0.
     """
-    function = _Lstm if isinstance(cell, nn.LSTM) else _Gru
-    begin = length.cumsum(0) - length
-    states = start.view(len(length), -1, cell.num_layers, cell.hidden_size)
-    for layer in range(cell.num_layers):
+    states = start.view(start.shape[0], -1, cell.num_layers, cell.hidden_size)
+    for layer, (w_input, w_within, b_input, b_within) in enumerate(cell.all_weights):
         own = states[:, :, layer].flatten(1).contiguous()
-        features = function.apply(kernel, features, *cell.all_weights[layer], own, begin, length)  # type: ignore[no-untyped-call]
+        if isinstance(cell, nn.LSTM):
+            share = linear(features, w_input, b_input + b_within)
+            features, *_ = _Lstm.apply(share, w_within, own, length)  # type: ignore[no-untyped-call]
+        else:
+            share = linear(features, w_input, b_input)
+            features, *_ = _Gru.apply(share, w_within, b_within, own, length)  # type: ignore[no-untyped-call]
     return features
 
 
-def _pointers(*arrays: Tensor) -> list[int]:
-    return [x.data_ptr() for x in arrays]
-
-
-def _with_hidden_before(features: Tensor, after: Tensor, start: Tensor, begin: Tensor, width: int) -> Tensor:
-    """What the gates of each row were made from: features and the hidden state before it, [R, F + H]."""
-    n = features.shape[1]
-    found = features.new_empty(len(features), n + width)
-    found[:, :n] = features
-    found[1:, n:] = after[:-1, :width]
-    found[begin, n:] = start[:, :width]
-    return found
-
-
 class _Lstm(torch.autograd.Function):
-    """Features [R, F] -> hidden states [R, H]."""
+    """The input's share of the gates [R, 4H] -> hidden states [R, H], and what the way back needs."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        kernel: Kernel,
-        features: Tensor,
-        w_input: Tensor,
-        w_within: Tensor,
-        b_input: Tensor,
-        b_within: Tensor,
-        start: Tensor,
-        begin: Tensor,
-        length: Tensor,
-    ) -> Tensor:
-        width = w_within.shape[1]
-        gates = torch.addmm(b_input + b_within, features, w_input.t())
-        after, weights = gates.new_empty(len(gates), 2 * width), panels(w_within.t())
-        sizes = (len(length), width, width, 2 * width, 2 * width)
-        kernel.lstm_forward(*_pointers(gates, weights, start, after, begin, length), *sizes)
-        ctx.kernel, ctx.sizes = kernel, sizes
-        ctx.save_for_backward(features, gates, w_input, w_within, start, after, begin, length)
-        return after[:, :width].contiguous()
+    def forward(share: Tensor, weight: Tensor, start: Tensor, length: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = torch.ops.surefoot.lstm_forward(share, weight, start, length)
+        return found
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_hidden: Tensor) -> tuple[Tensor | None, ...]:
-        features, gates, w_input, w_within, start, after, begin, length = ctx.saved_tensors
-        d_gates, weights, d_hidden = torch.empty_like(gates), panels(w_within), d_hidden.contiguous()
-        pointers = _pointers(gates, weights, start, after, d_hidden, d_gates, begin, length)
-        ctx.kernel.lstm_backward(*pointers, *ctx.sizes)
-        n_inputs = features.shape[1]
-        made_from = _with_hidden_before(features, after, start, begin, w_within.shape[1])
-        d_input, d_within = (d_gates.t() @ made_from).tensor_split((n_inputs,), 1)
-        d_bias = d_gates.sum(0)
-        d_features = d_gates @ w_input if ctx.needs_input_grad[1] else None
-        return None, d_features, d_input, d_within, d_bias, d_bias, None, None, None
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        _, weight, start, length = inputs
+        _, carry, before, gates = output
+        ctx.mark_non_differentiable(carry, before, gates)
+        ctx.save_for_backward(weight, start, length, carry, before, gates)
+
+    @staticmethod
+    def backward(ctx: Any, d_hidden: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        weight, start, length, carry, before, gates = ctx.saved_tensors
+        d_share = torch.ops.surefoot.lstm_backward(d_hidden, gates, weight, start, carry, length)
+        return d_share, d_share.t() @ before, None, None
 
 
 class _Gru(torch.autograd.Function):
-    """Features [R, F] -> hidden states [R, H]."""
+    """The input's share of the gates [R, 3H] -> hidden states [R, H], and what the way back needs."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        kernel: Kernel,
-        features: Tensor,
-        w_input: Tensor,
-        w_within: Tensor,
-        b_input: Tensor,
-        b_within: Tensor,
-        start: Tensor,
-        begin: Tensor,
-        length: Tensor,
-    ) -> Tensor:
-        width = w_within.shape[1]
-        gates, within = torch.addmm(b_input, features, w_input.t()), b_within.repeat(len(features), 1)
-        after, weights = gates.new_empty(len(gates), width), panels(w_within.t())
-        sizes = (len(length), width, width, width)
-        kernel.gru_forward(*_pointers(gates, within, weights, start, after, begin, length), *sizes)
-        ctx.kernel, ctx.sizes = kernel, sizes
-        ctx.save_for_backward(features, gates, within, w_input, w_within, start, after, begin, length)
-        return after.clone()
+    def forward(share: Tensor, weight: Tensor, bias: Tensor, start: Tensor, length: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = torch.ops.surefoot.gru_forward(share, weight, bias, start, length)
+        return found
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_hidden: Tensor) -> tuple[Tensor | None, ...]:
-        features, gates, within, w_input, w_within, start, after, begin, length = ctx.saved_tensors
-        d_gates, d_within = torch.empty_like(gates), torch.empty_like(gates)
-        weights, d_hidden = panels(w_within), d_hidden.contiguous()
-        pointers = _pointers(gates, within, weights, start, after, d_hidden, d_gates, d_within, begin, length)
-        ctx.kernel.gru_backward(*pointers, *ctx.sizes)
-        before = _with_hidden_before(features[:, :0], after, start, begin, w_within.shape[1])
-        d_features = d_gates @ w_input if ctx.needs_input_grad[1] else None
-        d_weights = d_gates.t() @ features, d_within.t() @ before
-        return None, d_features, *d_weights, d_gates.sum(0), d_within.sum(0), None, None, None
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        _, weight, _, _, length = inputs
+        _, before, gates, own = output
+        ctx.mark_non_differentiable(before, gates, own)
+        ctx.save_for_backward(weight, length, before, gates, own)
+
+    @staticmethod
+    def backward(ctx: Any, d_hidden: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        weight, length, before, gates, own = ctx.saved_tensors
+        d_share, d_own = torch.ops.surefoot.gru_backward(d_hidden, gates, own, weight, before, length)
+        return d_share, d_own.t() @ before, d_own.sum(0), None, None
+
+
+def _call(name: str, given: tuple[Tensor, ...], made: list[Tensor], width: int) -> list[Tensor]:
+    """A function of the kernel: what it is given (the lengths last), and what it writes (all rows of)."""
+    whole = [x.contiguous() for x in given]
+    pointers = [x.data_ptr() for x in (*whole, *made)]
+    sizes = (given[-1].shape[0], made[0].shape[0], width, torch.get_num_threads())
+    getattr(load_kernel(), name)(*pointers, *sizes)
+    return made
+
+
+def _rows(share: Tensor, *widths: int) -> list[Tensor]:
+    return [share.new_empty(share.shape[0], width) for width in widths]
+
+
+def _lstm_made(share: Tensor, weight: Tensor, *_: Tensor) -> list[Tensor]:
+    width = weight.shape[1]
+    return _rows(share, width, width, width, 4 * width)
+
+
+def _lstm_forward(*given: Tensor) -> list[Tensor]:
+    return _call("lstm_forward", given, _lstm_made(*given), given[1].shape[1])
+
+
+def _lstm_gradient(_: Tensor, gates: Tensor, *__: Tensor) -> Tensor:
+    return torch.empty_like(gates)
+
+
+def _lstm_backward(d_hidden: Tensor, *rest: Tensor) -> Tensor:
+    (made,) = _call("lstm_backward", (d_hidden, *rest), [_lstm_gradient(d_hidden, *rest)], d_hidden.shape[1])
+    return made
+
+
+def _gru_made(share: Tensor, weight: Tensor, *_: Tensor) -> list[Tensor]:
+    width = weight.shape[1]
+    return _rows(share, width, width, 3 * width, 3 * width)
+
+
+def _gru_forward(*given: Tensor) -> list[Tensor]:
+    return _call("gru_forward", given, _gru_made(*given), given[1].shape[1])
+
+
+def _gru_gradient(_: Tensor, gates: Tensor, *__: Tensor) -> list[Tensor]:
+    return [torch.empty_like(gates), torch.empty_like(gates)]
+
+
+def _gru_backward(d_hidden: Tensor, *rest: Tensor) -> list[Tensor]:
+    return _call("gru_backward", (d_hidden, *rest), _gru_gradient(d_hidden, *rest), d_hidden.shape[1])
+
+
+def _operator(schema: str, on_host: Callable[..., Any], shaped: Callable[..., Any]) -> None:
+    """Tell torch of an operator: what it does on the host, and of which shapes its results are."""
+    bare, opening, rest = schema.partition("(")
+    name = f"surefoot::{bare}"
+    torch.library.define(name, opening + rest)
+    torch.library.impl(name, "CPU")(on_host)
+    torch.library.register_fake(name)(shaped)
+
+
+_operator(
+    "lstm_forward(Tensor share, Tensor weight, Tensor start, Tensor length) -> (Tensor, Tensor, Tensor, Tensor)",
+    _lstm_forward,
+    _lstm_made,
+)
+_operator(
+    "lstm_backward(Tensor d_hidden, Tensor gates, Tensor weight, Tensor start, Tensor carry, Tensor length) -> Tensor",
+    _lstm_backward,
+    _lstm_gradient,
+)
+_operator(
+    "gru_forward(Tensor share, Tensor weight, Tensor bias, Tensor start, Tensor length) "
+    "-> (Tensor, Tensor, Tensor, Tensor)",
+    _gru_forward,
+    _gru_made,
+)
+_operator(
+    "gru_backward(Tensor d_hidden, Tensor gates, Tensor own, Tensor weight, Tensor before, Tensor length) "
+    "-> (Tensor, Tensor)",
+    _gru_backward,
+    _gru_gradient,
+)

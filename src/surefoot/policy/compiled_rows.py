@@ -16,6 +16,8 @@ from surefoot.policy.encoder import Encoder
 from surefoot.policy.memory import Recurrent
 
 Array = NDArray[Any]
+Place = tuple[int, int]
+"""Address of the first of several rows of float32, and by how many numbers they are apart."""
 
 
 class CompiledRows:
@@ -49,20 +51,9 @@ class CompiledRows:
         self._network = network
         self._address = ctypes.addressof(network)
 
-    def __call__(self, x: Array, state: Array, after: Array, out: Array) -> None:
-        """x [N, n], all rows contiguous; writes the states after this step and, if there is a head, its outputs."""
-        self._kernel.network_step(
-            self._address,
-            x.ctypes.data,
-            x.strides[0] // 4,
-            len(x),
-            state.ctypes.data,
-            state.strides[0] // 4,
-            after.ctypes.data,
-            after.strides[0] // 4,
-            out.ctypes.data,
-            out.strides[0] // 4,
-        )
+    def __call__(self, n_rows: int, x: Place, state: Place, after: Place, out: Place) -> None:
+        """Read rows x and states; write the states after this step and, if there is a head, its outputs."""
+        self._kernel.network_step(self._address, *x, n_rows, *state, *after, *out)
 
     def _add_cell(self, network: Network, memory: Recurrent) -> Sequence[int]:
         cell = memory.cell

@@ -6,8 +6,8 @@ fraction of torch's. Same weights, as views, and same formulas as `Policy.action
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,28 +25,53 @@ MOST_PRODUCTS = 1 << 18
 """Multiplications of a layer. With more of them torch is as fast, and numpy's BLAS would start threads of its own."""
 
 
-class FewRows:
-    """Observations [N, ...] -> action parameters [N, P], for plain MLPs with or without memory on the CPU."""
+class Storage(NamedTuple):
+    """Where a rollout's rows lie, all of float32 but perhaps the observations: step t reads row t and writes the states
+    of row t + 1."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+    observation: Array
+    """[T + 1, N, ...]"""
+    state: Array
+    """[T + 1, N, n]"""
+    parameters: Array
+    """[T, N, P]"""
+
+    def features(self, t: int) -> Array:
+        """Observations [N, F] of float32."""
+        rows = self.observation[t]
+        flat: Array = rows.reshape(len(rows), -1).astype(np.float32, copy=False)
+        return flat
+
+
+class FewRows:
+    """Action parameters and memory states of one step after the other, for plain MLPs with or without memory on the
+    CPU."""
+
+    def __init__(self, policy: Policy, storage: Storage) -> None:
+        self._policy, self._storage = policy, storage
         self.refresh()
 
     @classmethod
-    def of(cls, policy: Policy, n_rows: int) -> FewRows | None:
+    def of(cls, policy: Policy, observation: Mapping[str, Array], state: Array, parameters: Array) -> FewRows | None:
         """None if the policy is of another kind, or has too much to compute."""
+        n_rows = parameters.shape[1]
         memories = [memory for memory in (policy.memory, policy.value_memory) if memory is not None]
         encoders = [policy.encoder, policy.value_encoder] if memories else [policy.encoder]
         known = all(_is_plain(encoder) for encoder in encoders) and all(_is_one_cell(memory) for memory in memories)
         weights = [p for part in (*encoders, *memories, policy.head) for p in part.parameters() if p.dim() == 2]
         on_host = all(weight.device.type == "cpu" for weight in weights)
         small = all(n_rows * weight.numel() <= MOST_PRODUCTS for weight in weights)
-        return cls(policy) if known and on_host and small else None
+        if not (known and on_host and small):
+            return None
+        (only,) = observation.values()
+        return cls(policy, Storage(only, state, parameters))
 
     def refresh(self) -> None:
         """Look at the weights as they are now."""
         policy = self._policy
-        self._compiled = None if policy.kernel is None else _Compiled(policy, policy.kernel)
+        self._compiled = None if policy.kernel is None else _Compiled(policy, policy.kernel, self._storage)
+        if self._compiled is not None:
+            return
         self._trunk, self._head = _layers(_trunk(policy.encoder)), _Linear(policy.head.linear)
         self._free = None if policy.head.free is None else _view(policy.head.free)
         self._cell = self._value_cell = None
@@ -56,52 +81,66 @@ class FewRows:
                 self._value_cell = _Cell(policy.value_memory)
                 self._value_trunk = None if policy.shared else _layers(_trunk(policy.value_encoder))
 
-    def __call__(self, observation: Array, state: Array, out: Array) -> Array:
-        """Write the parameters into ``out``; the memory states after this step [N, n], as given without memory."""
-        x = observation.reshape(len(observation), -1).astype(np.float32, copy=False)
+    def __call__(self, t: int) -> None:
+        """Write the parameters of row t and, with memory, the states of row t + 1."""
         if self._compiled is not None:
-            return self._compiled(x, state, out)
+            return self._compiled(t)
+        x = self._storage.features(t)
         features = _through(self._trunk, x)
         if self._cell is not None:
             value_features = features
             if self._value_cell is not None and self._value_trunk is not None:
                 value_features = _through(self._value_trunk, x)
-            after, own = np.empty_like(state), self._cell.state_size
+            own, state, after = self._cell.state_size, self._storage.state[t], self._storage.state[t + 1]
             features = _through(self._top, self._cell.step(features, state[:, :own], after[:, :own]))
             if self._value_cell is not None:
                 self._value_cell.advance(value_features, state[:, own:], after[:, own:])
-            state = after
-        x = self._head(features)
+        x, out = self._head(features), self._storage.parameters[t]
         out[:, : x.shape[1]] = x
         if self._free is not None:
             out[:, x.shape[1] :] = self._free
-        return state
+        return None
 
 
 class _Compiled:
     """The same by compiled networks: the actor's, and the critic's as far as its memory needs it."""
 
-    def __init__(self, policy: Policy, kernel: Kernel) -> None:
+    def __init__(self, policy: Policy, kernel: Kernel, storage: Storage) -> None:
         memory, value_memory = policy.memory, policy.value_memory
         assert isinstance(policy.encoder, Encoder)
         assert memory is None or isinstance(memory, Recurrent)
-        self._actor = CompiledRows(kernel, policy.encoder, memory, policy.head.linear)
-        self._own = 0 if memory is None else memory.state_size
-        self._critic = None
+        self._storage, self._converted = storage, None
+        n_outputs = policy.head.linear.out_features
+        self._networks = [CompiledRows(kernel, policy.encoder, memory, policy.head.linear)]
+        self._skipped = [0]
+        """Numbers of state before those of each network."""
         if isinstance(value_memory, Recurrent) and value_memory is not memory:
             assert isinstance(policy.value_encoder, Encoder)
-            self._critic = CompiledRows(kernel, policy.value_encoder, value_memory, None)
-        self._n_outputs = policy.head.linear.out_features
-        self._free = None if policy.head.free is None else _view(policy.head.free)
+            assert memory is not None
+            self._networks.append(CompiledRows(kernel, policy.value_encoder, value_memory, None))
+            self._skipped.append(memory.state_size)
+        if policy.head.free is not None:
+            storage.parameters[:, :, n_outputs:] = _view(policy.head.free)
+        if storage.observation.dtype != np.float32:
+            self._converted = storage.features(0)
+        # Addresses are found once: asking an array for its own takes as long as a layer.
+        self._n_rows, self._width = storage.features(0).shape
+        self._state, self._state_step = storage.state.ctypes.data, storage.state.strides[0]
+        self._out, self._out_step = storage.parameters.ctypes.data, storage.parameters.strides[0]
+        seen = storage.observation if self._converted is None else self._converted
+        self._seen, self._seen_step = seen.ctypes.data, 0 if self._converted is not None else seen.strides[0]
 
-    def __call__(self, x: Array, state: Array, out: Array) -> Array:
-        x, after = np.ascontiguousarray(x), np.empty_like(state)
-        self._actor(x, state, after, out)
-        if self._critic is not None:
-            self._critic(x, state[:, self._own :], after[:, self._own :], out)
-        if self._free is not None:
-            out[:, self._n_outputs :] = self._free
-        return after
+    def __call__(self, t: int) -> None:
+        if self._converted is not None:
+            self._converted[:] = self._storage.features(t)
+        seen, out = self._seen + t * self._seen_step, self._out + t * self._out_step
+        state = self._state + t * self._state_step
+        width, out_width = self._storage.state.shape[2], self._storage.parameters.shape[2]
+        for network, skipped in zip(self._networks, self._skipped, strict=True):
+            before = state + 4 * skipped
+            network(
+                self._n_rows, (seen, self._width), (before, width), (before + self._state_step, width), (out, out_width)
+            )
 
 
 class _Linear:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from surefoot.config import Config, MemoryConfig
 from surefoot.nets.init import Initialiser
@@ -31,6 +32,11 @@ class Recall:
     """[S] rows of each sequence, on the host."""
     start: Tensor
     """[S, n] memory state before the first step of each."""
+
+    def filled(self, size: int) -> Recall:
+        """The same sequences and others without rows, ``size`` in all."""
+        missing = size - self.length.shape[0]
+        return Recall(pad(self.length, (0, missing)), pad(self.start, (0, 0, 0, missing)))
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor]:
@@ -91,7 +97,7 @@ class Recurrent(Memory):
     def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
         if self.kernel is None:
             return super().rows(features, recall, start)
-        return self._finish(recur(self.kernel, self.cell, features, start, recall.length))
+        return self._finish(recur(self.cell, features, start, recall.length))
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()

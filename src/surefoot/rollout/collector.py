@@ -15,7 +15,7 @@ from surefoot.errors import EnvError
 from surefoot.policy.few_rows import FewRows
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout, digest
-from surefoot.rollout.envs import Envs, Step
+from surefoot.rollout.envs import NOTHING_DROPPED, Envs, Step
 from surefoot.rollout.episodes import EpisodeTracker
 from surefoot.rollout.guard import OF_POLICY, Guard, read_costs
 from surefoot.rollout.masks import ObservedMasks, require_legal
@@ -49,15 +49,17 @@ class Collector:
         self._rollout = Rollout.allocate(n_steps, envs.n_envs, layout, family, n_parameters, policy.state_size)
         self._observations = {name: tensor.numpy() for name, tensor in self._rollout.observation.items()}
         fields = ["action", "log_prob", "parameters", "reward", "cost", "terminated", "truncated", "valid", "start"]
-        self._arrays = {name: getattr(self._rollout, name).numpy() for name in fields}
-        self.state = torch.zeros(envs.n_envs, policy.state_size)
+        self._arrays = {name: getattr(self._rollout, name).numpy() for name in [*fields, "state"]}
+        self._rewards = np.zeros((n_steps, envs.n_envs))
+        self.state = np.zeros((envs.n_envs, policy.state_size), np.float32)
         self.fresh = np.ones(envs.n_envs, np.bool_)
         self.episodes = EpisodeTracker(envs.n_envs)
         self.pending: Mapping[str, Array] | None = None
         self.live = np.ones(envs.n_envs, np.bool_)
         self.vector_steps = 0
         self._guard = Guard()
-        self._few_rows = FewRows.of(policy, envs.n_envs)
+        arrays = self._arrays
+        self._few_rows = FewRows.of(policy, self._observations, arrays["state"], arrays["parameters"])
         self._noise: Array | None = None
 
     def start(self, seed: int) -> None:
@@ -65,7 +67,7 @@ class Collector:
         self.pending = self.envs.reset(seed)
         self.live = np.ones(self.envs.n_envs, np.bool_)
         self.fresh = np.ones(self.envs.n_envs, np.bool_)
-        self.state = torch.zeros_like(self.state)
+        self.state[:] = 0.0
         self._guard.observations(self.pending, 0)
         self._make_room_for_masks()
 
@@ -74,7 +76,7 @@ class Collector:
         started = self.pending is not None
         tensors = {f"pending/{name}": torch.from_numpy(np.array(x)) for name, x in (self.pending or {}).items()}
         if self.state.shape[1]:
-            tensors["memory"] = self.state
+            tensors["memory"] = torch.from_numpy(self.state)
         values = {
             "live": self.live.tolist(),
             "fresh": self.fresh.tolist(),
@@ -94,7 +96,8 @@ class Collector:
             names = [leaf.name for leaf in self.envs.layout.leaves]
             self.pending = {name: tensors[f"pending/{name}"].numpy().copy() for name in names}
             self.live, self.fresh = np.array(values["live"], np.bool_), np.array(values["fresh"], np.bool_)
-            self.state = tensors["memory"].clone() if self.state.shape[1] else self.state
+            if self.state.shape[1]:
+                self.state[:] = tensors["memory"].numpy()
             self._make_room_for_masks()
             return True
         if values["started"]:
@@ -112,43 +115,45 @@ class Collector:
             self._few_rows.refresh()
         on_host = self._device.type == "cpu"
         self._noise = self._family.host_noise(rollout.n_steps, rollout.n_envs, self._generator) if on_host else None
+        self._arrays["state"][0] = self.state
         for t in range(rollout.n_steps):
             check()
             self._observe(t, see=True)
-            action, after = self._act(t)
-            step = self.envs.step(action)
-            self._store(t, step, after)
+            step = self.envs.step(self._act(t))
+            self._store(t, step)
             self.pending, self.live = step.observation, step.live
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
+        self.state[:] = self._arrays["state"][-1]
+        with np.errstate(over="ignore"):
+            self._arrays["reward"][:] = self._rewards
+        self._guard.rollout(self._arrays["reward"], "reward", rollout.first_step)
         self._say_log_probs()
         if rollout.mask is not None:
             rollout.mask_digest = digest(rollout.mask)
         return rollout
 
     def _observe(self, t: int, see: bool) -> None:
-        """Normalise the pending observation into row t, with the memory state to see it with."""
+        """Normalise the pending observation into row t."""
         assert self.pending is not None, "start() comes before collect()"
         if self.normaliser is not None and see:
             self.normaliser.see(self.pending, self.live)
         seen = self.pending if self.normaliser is None else self.normaliser(self.pending)
         for name, rows in self._observations.items():
             rows[t] = seen[name]
-        if self.state.shape[1]:
-            self._rollout.state[t] = self.state
 
-    def _act(self, t: int) -> tuple[Array, Tensor]:
-        """Sample actions for row t: in the env's form, and the memory states after them."""
+    def _act(self, t: int) -> Any:
+        """Sample actions for row t, in the env's form; the memory states of row t + 1 are written."""
         arrays = self._arrays
-        after, mask = self._think(t), self._mask(t)
-        parameters = arrays["parameters"][t]
+        self._think(t)
+        mask, parameters = self._mask(t), arrays["parameters"][t]
         self._guard.check(parameters, "action parameter", self.vector_steps, advice=OF_POLICY)
         if self._noise is not None:
             arrays["action"][t] = self._family.draw_on_host(parameters, mask, self._noise[t])
         else:
             arrays["action"][t] = self._draw_in_torch(parameters, mask)
         self._guard.check(arrays["action"][t], "action", self.vector_steps, advice=OF_POLICY)
-        return self._family.to_env(arrays["action"][t]), after
+        return self._family.to_env(arrays["action"][t])
 
     def _draw_in_torch(self, parameters: Array, mask: Array | None) -> Array:
         with torch.inference_mode():
@@ -177,20 +182,20 @@ class Collector:
             self._arrays["log_prob"], "log-probability of the action", rollout.first_step, advice=OF_POLICY
         )
 
-    def _think(self, t: int) -> Tensor:
-        """Store the action parameters of row t; the memory states after it."""
-        rollout = self._rollout
+    def _think(self, t: int) -> None:
+        """Store the action parameters of row t and the memory states of row t + 1."""
         if self._few_rows is not None:
-            (observation,) = self._observations.values()
-            return torch.from_numpy(self._few_rows(observation[t], self.state.numpy(), self._arrays["parameters"][t]))
+            self._few_rows(t)
+            return
+        rollout = self._rollout
         with torch.inference_mode():
             seen = {name: tensor[t].to(self._device) for name, tensor in rollout.observation.items()}
             if self.state.shape[1]:
-                parameters, _, after = self._policy.step(seen, self.state.to(self._device))
+                parameters, _, after = self._policy.step(seen, rollout.state[t].to(self._device))
+                self._arrays["state"][t + 1] = after.cpu().numpy()
             else:
-                parameters, after = self._policy.action_parameters(seen), self.state
+                parameters = self._policy.action_parameters(seen)
             self._arrays["parameters"][t] = parameters.cpu().numpy()
-            return after.cpu()
 
     def _mask(self, t: int) -> Array | None:
         """Legal actions of row t, stored for the update (F05)."""
@@ -228,31 +233,34 @@ class Collector:
             self._arrays["valid"][began[-1] if began.size else 0 : t + 1, env] = False
         self.episodes.drop_open(dropped)
 
-    def _store(self, t: int, step: Step, after: Tensor) -> None:
+    def _store(self, t: int, step: Step) -> None:
         self._guard.observations(step.observation, self.vector_steps)
-        arrays, rollout = self._arrays, self._rollout
-        with np.errstate(over="ignore"):
-            arrays["reward"][t] = step.reward
-        self._guard.check(arrays["reward"][t], "reward", self.vector_steps)
+        self._guard.check(step.reward, "reward", self.vector_steps)
+        arrays, after = self._arrays, self._arrays["state"][t + 1]
+        self._rewards[t] = step.reward
         costs = read_costs(step.infos, self._cost_key, self.vector_steps)
         arrays["terminated"][t] = step.terminated
         arrays["truncated"][t] = step.truncated
         arrays["valid"][t] = step.valid
         arrays["start"][t] = self.fresh
         arrays["cost"][t] = 0.0 if costs is None else costs
+        done = step.terminated | step.truncated
+        self.fresh = done | ~step.valid
+        self.episodes.step(step.reward, step.valid, costs)
+        if step.final:
+            self._end(t, step, done)
+        if step.dropped is not NOTHING_DROPPED and step.dropped.any():
+            self._drop(t, step.dropped)
+        if after.shape[1]:
+            after[self.fresh] = 0.0
+
+    def _end(self, t: int, step: Step, done: NDArray[np.bool_]) -> None:
+        """Keep the true successors of truncated steps, and count the episodes that ended."""
+        after, rollout = self._arrays["state"][t + 1], self._rollout
         for i, successor in step.final.items():
             self._guard.observations(successor, self.vector_steps, i)
             if step.truncated[i] and not step.terminated[i]:
                 seen = self.normaliser(successor) if self.normaliser else successor
-                rollout.final.append(Final(t, i, seen, after[i]))
-        done = step.terminated | step.truncated
+                rollout.final.append(Final(t, i, seen, torch.from_numpy(after[i].copy())))
         successes = {i: bool(step.infos[i]["is_success"]) for i in step.final if "is_success" in step.infos[i]}
-        ended = self.episodes.step(step.reward, step.valid, done, costs, successes)
-        rollout.ended.extend((t, episode) for episode in ended)
-        if step.dropped.any():
-            self._drop(t, step.dropped)
-        self.fresh = done | ~step.valid
-        self.state = after
-        if after.shape[1] and self.fresh.any():
-            self.state = after.clone()
-            self.state[torch.from_numpy(self.fresh)] = 0.0
+        rollout.ended.extend((t, episode) for episode in self.episodes.end(done, successes))

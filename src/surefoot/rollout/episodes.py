@@ -31,31 +31,23 @@ class EpisodeTracker:
         self.finished = 0
         self.has_costs = False
 
-    def step(
-        self,
-        reward: NDArray[np.float64],
-        valid: NDArray[np.bool_],
-        done: NDArray[np.bool_],
-        costs: list[float] | None,
-        successes: dict[int, bool],
-    ) -> list[Episode]:
-        """Count one step of all envs; the episodes that it ended."""
+    def step(self, reward: NDArray[np.float64], valid: NDArray[np.bool_], costs: list[float] | None) -> None:
+        """Count one step of all envs."""
         self.total += reward
         self.length += valid
         if costs is not None:
             self.cost += costs
             self.has_costs = True
-        ended: list[Episode] = []
-        if done.any():
-            for i in np.flatnonzero(done):
-                env = int(i)
-                episode = Episode(
-                    env, float(self.total[i]), int(self.length[i]), float(self.cost[i]), successes.get(env)
-                )
-                ended.append(episode)
-            self.recent.extend(ended)
-            self.finished += len(ended)
-            self.total[done] = self.length[done] = self.cost[done] = 0
+
+    def end(self, done: NDArray[np.bool_], successes: dict[int, bool]) -> list[Episode]:
+        """The step just counted was the last of some episodes: these."""
+        ended = [
+            Episode(env, float(self.total[env]), int(self.length[env]), float(self.cost[env]), successes.get(env))
+            for env in np.flatnonzero(done).tolist()
+        ]
+        self.recent.extend(ended)
+        self.finished += len(ended)
+        self.drop_open(done)
         return ended
 
     def state(self) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class EnvGroup(Envs):
         if asks:
             self._ask_all()
         all_rows = np.ones(n, np.bool_)
-        return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos, ~all_rows)
+        return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos)
 
     def step_one(self, i: int, action: Any) -> tuple[float, bool, bool, Mapping[str, Any]]:
         """Reward, terminated, truncated and info of a step in env i; its observation is written, no reset follows."""
@@ -159,8 +159,8 @@ class EnvGroup(Envs):
     def _write(self, i: int, observation: Any) -> None:
         plain = self._plain
         if plain is not None and type(observation) is np.ndarray:
-            alike = observation.dtype == plain.dtype and observation.shape == plain.shape[1:]
-            if alike:
+            row = plain[i]
+            if observation.dtype == row.dtype and observation.shape == row.shape:
                 plain[i] = observation
                 return
         for leaf in self.layout.leaves:
