@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.objective import Measured, needs_divergence, objective
-from surefoot.algo.rewriting import fuse_small_products, simplify_tanh
+from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_tanh
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
@@ -38,6 +38,7 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
     """Compile a recorded graph for inputs like these."""
     import torch._inductor
 
+    part_biases(graph)
     fuse_small_products(graph)
     simplify_tanh(graph)
     for node in graph.graph.nodes:

@@ -159,7 +159,7 @@ def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
     sequences = cut(rollout.start.numpy(), rollout.valid.numpy())
     order, recall = lay_out(sequences, rollout, device)
     rows = {name: x[:-1].flatten(0, 1)[order].to(device) for name, x in rollout.observation.items()}
-    predictions: Tensor = policy(rows, recall)[1]
+    predictions = policy.prediction(rows, recall)
     every = predictions.new_zeros(rollout.n_steps * rollout.n_envs, predictions.shape[1])
     every[order.to(device)] = predictions
     return every

@@ -30,9 +30,9 @@ def recur(cell: nn.LSTM | nn.GRU, features: Tensor, start: Tensor, length: Tenso
     A state is the hidden states of all layers and, for an LSTM, the carries of all layers. A sequence may have no rows,
     and rows after the last one fill up: their outputs are 0.
     """
-    states = start.view(start.shape[0], -1, cell.num_layers, cell.hidden_size)
+    states = start.unflatten(1, (-1, cell.num_layers, cell.hidden_size))
     for layer, (w_input, w_within, b_input, b_within) in enumerate(cell.all_weights):
-        own = states[:, :, layer].flatten(1).contiguous()
+        own = states[:, :, layer]
         if isinstance(cell, nn.LSTM):
             share = linear(features, w_input, b_input + b_within)
             features, *_ = _Lstm.apply(share, w_within, own, length)  # type: ignore[no-untyped-call]
@@ -43,7 +43,8 @@ def recur(cell: nn.LSTM | nn.GRU, features: Tensor, start: Tensor, length: Tenso
 
 
 class _Lstm(torch.autograd.Function):
-    """The input's share of the gates [R, 4H] -> hidden states [R, H], and what the way back needs."""
+    """The input's share of the gates [R, 4H], from states [S, 2, H] -> hidden states [R, H], and what the way back
+    needs."""
 
     @staticmethod
     def forward(share: Tensor, weight: Tensor, start: Tensor, length: Tensor) -> tuple[Tensor, ...]:
@@ -65,7 +66,8 @@ class _Lstm(torch.autograd.Function):
 
 
 class _Gru(torch.autograd.Function):
-    """The input's share of the gates [R, 3H] -> hidden states [R, H], and what the way back needs."""
+    """The input's share of the gates [R, 3H], from states [S, 1, H] -> hidden states [R, H], and what the way back
+    needs."""
 
     @staticmethod
     def forward(share: Tensor, weight: Tensor, bias: Tensor, start: Tensor, length: Tensor) -> tuple[Tensor, ...]:
@@ -86,12 +88,12 @@ class _Gru(torch.autograd.Function):
         return d_share, d_own.t() @ before, d_own.sum(0), None, None
 
 
-def _call(name: str, given: tuple[Tensor, ...], made: list[Tensor], width: int) -> list[Tensor]:
-    """A function of the kernel: what it is given (the lengths last), and what it writes (all rows of)."""
-    whole = [x.contiguous() for x in given]
-    pointers = [x.data_ptr() for x in (*whole, *made)]
+def _call(name: str, given: tuple[Tensor, ...], made: list[Tensor], width: int, *strides: int) -> list[Tensor]:
+    """A function of the kernel: what it is given (the lengths last), what it writes (all rows of), and how the states
+    lie that it starts from."""
+    pointers = [x.data_ptr() for x in (*given, *made)]
     sizes = (given[-1].shape[0], made[0].shape[0], width, torch.get_num_threads())
-    getattr(load_kernel(), name)(*pointers, *sizes)
+    getattr(load_kernel(), name)(*pointers, *sizes, *strides)
     return made
 
 
@@ -104,16 +106,21 @@ def _lstm_made(share: Tensor, weight: Tensor, *_: Tensor) -> list[Tensor]:
     return _rows(share, width, width, width, 4 * width)
 
 
-def _lstm_forward(*given: Tensor) -> list[Tensor]:
-    return _call("lstm_forward", given, _lstm_made(*given), given[1].shape[1])
+def _lstm_forward(share: Tensor, weight: Tensor, start: Tensor, length: Tensor) -> list[Tensor]:
+    given = share.contiguous(), weight.contiguous(), start, length
+    return _call("lstm_forward", given, _lstm_made(share, weight), weight.shape[1], *start.stride()[:2])
 
 
 def _lstm_gradient(_: Tensor, gates: Tensor, *__: Tensor) -> Tensor:
     return torch.empty_like(gates)
 
 
-def _lstm_backward(d_hidden: Tensor, *rest: Tensor) -> Tensor:
-    (made,) = _call("lstm_backward", (d_hidden, *rest), [_lstm_gradient(d_hidden, *rest)], d_hidden.shape[1])
+def _lstm_backward(
+    d_hidden: Tensor, gates: Tensor, weight: Tensor, start: Tensor, carry: Tensor, length: Tensor
+) -> Tensor:
+    given = d_hidden.contiguous(), gates, weight.contiguous(), start, carry, length
+    made = torch.empty_like(gates)
+    _call("lstm_backward", given, [made], d_hidden.shape[1], *start.stride()[:2])
     return made
 
 
@@ -122,16 +129,20 @@ def _gru_made(share: Tensor, weight: Tensor, *_: Tensor) -> list[Tensor]:
     return _rows(share, width, width, 3 * width, 3 * width)
 
 
-def _gru_forward(*given: Tensor) -> list[Tensor]:
-    return _call("gru_forward", given, _gru_made(*given), given[1].shape[1])
+def _gru_forward(share: Tensor, weight: Tensor, bias: Tensor, start: Tensor, length: Tensor) -> list[Tensor]:
+    given = share.contiguous(), weight.contiguous(), bias.contiguous(), start, length
+    return _call("gru_forward", given, _gru_made(share, weight), weight.shape[1], start.stride(0))
 
 
 def _gru_gradient(_: Tensor, gates: Tensor, *__: Tensor) -> list[Tensor]:
     return [torch.empty_like(gates), torch.empty_like(gates)]
 
 
-def _gru_backward(d_hidden: Tensor, *rest: Tensor) -> list[Tensor]:
-    return _call("gru_backward", (d_hidden, *rest), _gru_gradient(d_hidden, *rest), d_hidden.shape[1])
+def _gru_backward(
+    d_hidden: Tensor, gates: Tensor, own: Tensor, weight: Tensor, before: Tensor, length: Tensor
+) -> list[Tensor]:
+    given = d_hidden.contiguous(), gates, own, weight.contiguous(), before, length
+    return _call("gru_backward", given, _gru_gradient(d_hidden, gates), d_hidden.shape[1])
 
 
 def _operator(schema: str, on_host: Callable[..., Any], shaped: Callable[..., Any]) -> None:

@@ -35,8 +35,10 @@ class Recall:
 
     def filled(self, size: int) -> Recall:
         """The same sequences and others without rows, ``size`` in all."""
-        missing = size - self.length.shape[0]
-        return Recall(pad(self.length, (0, missing)), pad(self.start, (0, 0, 0, missing)))
+        count, width = self.start.shape
+        start = self.start.new_empty(size, width)
+        start[:count] = self.start  # what no sequence starts from is never read
+        return Recall(pad(self.length, (0, size - count)), start)
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor]:

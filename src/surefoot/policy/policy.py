@@ -81,9 +81,13 @@ class Policy(nn.Module):
         out: Tensor = self.head(self.encoder(observation))
         return out
 
-    def prediction(self, observation: Observation) -> Tensor:
-        """Critic's prediction [B, K], without memory."""
-        out: Tensor = self.critic(self.value_encoder(observation))
+    def prediction(self, observation: Observation, recall: Recall | None = None) -> Tensor:
+        """Critic's prediction [B, K] alone."""
+        features: Tensor = self.value_encoder(observation)
+        if self.memory is not None and self.value_memory is not None and recall is not None:
+            skipped = 0 if self.value_memory is self.memory else self.memory.state_size
+            features = self.value_memory.rows(features, recall, recall.start[:, skipped:])
+        out: Tensor = self.critic(features)
         return out
 
     def step(self, observation: Observation, state: Tensor) -> Thought:
