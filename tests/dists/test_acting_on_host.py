@@ -9,10 +9,14 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from surefoot.algo.compiling import has_compiler
 from surefoot.dists.categorical import CategoricalFamily
+from surefoot.dists.compiled_choice import CompiledChoice
 from surefoot.dists.diagonal_gaussian import DiagonalGaussianFamily
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
+from surefoot.heads import HeadSpec
+from surefoot.nets.kernel import load_kernel
 
 N = 20_000
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -21,6 +25,7 @@ FAMILIES: dict[str, Family] = {
     "gaussian": DiagonalGaussianFamily(BOX, log_std_init=-0.5),
     "gaussian, std of the network": DiagonalGaussianFamily(BOX, log_std_init=-0.5, state_dependent_std=True),
     "multi-discrete": family_for(spaces.MultiDiscrete([2, 3])),
+    "heads": family_for(spaces.MultiDiscrete([2, 3]), heads=(HeadSpec("a", 2), HeadSpec("b", 3))),
 }
 acting = {name: family for name, family in FAMILIES.items() if family.host_noise(1, 1, None) is not None}
 
@@ -42,6 +47,43 @@ def test_choices_come_as_often_as_their_law_says(legal: list[bool] | None) -> No
     for choice in range(4):
         p = float(bound.log_prob(torch.tensor([choice])).exp())
         assert abs((action == choice).mean() - p) <= 5 * math.sqrt(p * (1 - p) / N)
+
+
+@pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["categorical", "heads"])
+def test_the_kernel_makes_the_same_choices_from_the_same_noise(name: str, masked: bool) -> None:
+    family, generator = FAMILIES[name], torch.Generator().manual_seed(0)
+    rows = 5 * torch.randn(3, N, family.n_outputs, generator=generator).numpy()
+    mask = np.random.default_rng(0).random((3, N, family.n_outputs)) < 0.7 if masked else None
+    if mask is not None:
+        mask[..., [0, -1]] = True
+    noise = family.host_noise(3, N, generator)
+    tables = family.choice_tables(family.n_outputs if masked else 0)
+    assert noise is not None
+    assert tables is not None
+    found = np.full((3, N, *family.action_shape), -1)
+    draw = CompiledChoice(load_kernel(), tables, rows, mask, noise, found)
+    for t in (2, 0, 1):
+        assert draw(t)
+        wanted = family.draw_on_host(rows[t], None if mask is None else mask[t], noise[t])
+        np.testing.assert_array_equal(found[t], wanted)
+
+
+@pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
+def test_the_kernel_says_where_nothing_is_legal() -> None:
+    family = FAMILIES["heads"]
+    tables, noise = family.choice_tables(5), family.host_noise(1, 3, None)
+    assert tables is not None
+    assert noise is not None
+    rows, found = np.zeros((1, 3, 5), np.float32), np.zeros((1, 3, 2), np.int64)
+    for env in range(3):
+        for dead in (slice(0, 2), slice(2, 5)):
+            mask = np.ones((1, 3, 5), np.bool_)
+            mask[0, env, dead] = False
+            assert not CompiledChoice(load_kernel(), tables, rows, mask, noise, found)(0)
+            mask[0, env, dead.start] = True
+            assert CompiledChoice(load_kernel(), tables, rows, mask, noise, found)(0)
 
 
 def test_a_shift_of_all_logits_changes_no_choice() -> None:

@@ -14,11 +14,14 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from surefoot.algo.compiling import has_compiler
 from surefoot.dists import Family, family_for
+from surefoot.dists.compiled_choice import CompiledChoice
 from surefoot.dists.factored import FactoredFamily
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 from surefoot.heads import HeadSpec
 from surefoot.masks import MaskForm
+from surefoot.nets.kernel import load_kernel
 
 B = 4
 OPS = ("WAIT", "GERMINATE", "PRUNE")
@@ -468,6 +471,21 @@ def test_too_many_joint_choices_are_refused() -> None:
         family_for(spaces.MultiDiscrete([10] * 6), heads=heads)
 
 
+def require_compiled_alike(
+    family: Family, params: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None, noise: Any, action: Any
+) -> None:
+    """The kernel makes the same choices from the same noise, where it can."""
+    tables = family.choice_tables(0 if mask is None else mask.shape[1])
+    if tables is None or not has_compiler():
+        assert mask is not None
+        assert mask.shape[1] > family.mask_width
+        return
+    rows, flags = np.ascontiguousarray(params)[None], None if mask is None else np.ascontiguousarray(mask)[None]
+    found = np.full((1, *action.shape), -1)
+    assert CompiledChoice(load_kernel(), tables, rows, flags, noise, found)(0)
+    np.testing.assert_array_equal(found[0], action)
+
+
 @every_case
 @every_form
 def test_acting_draws_from_the_same_law(case: Case, form: str) -> None:
@@ -480,6 +498,7 @@ def test_acting_draws_from_the_same_law(case: Case, form: str) -> None:
     noise = family.host_noise(1, n, torch.Generator().manual_seed(0))
     assert noise is not None
     action = family.draw_on_host(many.numpy(), None if mask is None else mask.numpy(), noise[0])
+    require_compiled_alike(family, many.numpy(), None if mask is None else mask.numpy(), noise, action)
     law = brute_force(case, params.double().expand(B, -1), masks)
     drawn, counts = np.unique(action, axis=0, return_counts=True)
     seen = dict.fromkeys(law, 0) | {

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import log_softmax
 
 from surefoot.dists.choosing import FORBIDDEN, TINY, gumbel_max
+from surefoot.dists.compiled_choice import ChoiceTables
 from surefoot.dists.interface import Array, Distribution, Family
 from surefoot.math.masking import masked_entropy, masked_log_softmax
 
@@ -80,6 +81,9 @@ class CategoricalFamily(Family):
 
     def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
         return gumbel_max(params if mask is None else np.where(mask, params, FORBIDDEN), noise)
+
+    def choice_tables(self, mask_width: int) -> ChoiceTables:
+        return ChoiceTables(np.array([self.n_outputs]), np.zeros(1, np.int64), None)
 
     def to_env(self, action: Array) -> Array:
         return (action + self._start).astype(self._dtype, copy=False)

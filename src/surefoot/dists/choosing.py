@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from surefoot.dists.compiled_choice import ChoiceTables
+
 Array = NDArray[Any]
 FORBIDDEN = np.float32(-1e30)
 """In place of the logits of illegal entries: no noise makes up for it, and differences do not overflow."""
@@ -48,6 +50,10 @@ class Chooser:
         self._levels, self._number = levels, number
         self._relevant = None if relevant.all() else relevant
         self._n_heads = relevant.shape[1]
+
+    def tables(self, sizes: Sequence[int]) -> ChoiceTables:
+        """For the compiled side, if no mask depends on a choice."""
+        return ChoiceTables(np.array(sizes), self._number, self._relevant)
 
     def __call__(self, logits: Array, mask: Array | None, log_noise: Array) -> Array:
         """Logits [N, S], mask [N, M] and ln of noise [N, H, n] ~ Exponential(1) -> choices [N, H]."""

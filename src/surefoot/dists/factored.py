@@ -20,6 +20,7 @@ from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
 from surefoot.dists.choosing import TINY, Chooser
+from surefoot.dists.compiled_choice import ChoiceTables
 from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, refuse_mask
 from surefoot.dists.plan import Plan, chooser_of, plan_of
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of
@@ -248,10 +249,11 @@ class FactoredFamily(Family):
         return padded
 
     def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
-        wide = self._is_wide(mask)
-        if wide not in self._choosers:
-            self._choosers[wide] = chooser_of(self._plan(wide, torch.device("cpu")))
-        return self._choosers[wide](params, mask, noise)
+        return self._chooser(self._is_wide(mask))(params, mask, noise)
+
+    def choice_tables(self, mask_width: int) -> ChoiceTables | None:
+        wide = mask_width not in (0, self._form.flat_width)
+        return None if wide or self.action_dtype != torch.int64 else self._chooser(wide=False).tables(self._form.sizes)
 
     def mask_groups(self) -> dict[str, slice]:
         return dict(zip(self._form.names, self.head_outputs, strict=False))
@@ -310,6 +312,11 @@ class FactoredFamily(Family):
 
     def _is_wide(self, mask: Tensor | Array | None) -> bool:
         return mask is not None and mask.shape[-1] != self._form.flat_width
+
+    def _chooser(self, wide: bool) -> Chooser:
+        if wide not in self._choosers:
+            self._choosers[wide] = chooser_of(self._plan(wide, torch.device("cpu")))
+        return self._choosers[wide]
 
     def _plan(self, wide: bool, device: torch.device) -> Plan:
         plan = self._plans.get((wide, device))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.dists.compiled_choice import ChoiceTables
 from surefoot.errors import UnsupportedSpaceError
 
 Array = np.ndarray[Any, Any]
@@ -116,6 +117,10 @@ class Family(ABC):
     def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
         """Actions in numpy, from float32 rows and a row of `host_noise`: for a few rows its calls cost far less."""
         raise NotImplementedError(f"{type(self).__name__} draws in torch only")
+
+    def choice_tables(self, mask_width: int) -> ChoiceTables | None:
+        """What `CompiledChoice` needs to draw under masks of so many flags (0: none); None if it cannot."""
+        return None
 
     def mask_groups(self) -> dict[str, slice]:
         """The columns of a mask that belong together, by head: one of each group must be legal."""

@@ -23,6 +23,7 @@ _SIGNATURES = {
     "gru_forward": [_POINTER] * 9 + [_NUMBER] * 5,
     "gru_backward": [_POINTER] * 8 + [_NUMBER] * 4,
     "network_step": [_POINTER] * 2 + [_NUMBER] * 2 + [_POINTER, _NUMBER] * 3,
+    "choose": [_POINTER, _NUMBER] + [_POINTER] * 3 + [_NUMBER] * 3 + [_POINTER] * 3,
 }
 
 
@@ -62,10 +63,10 @@ class Kernel:
     def __init__(self, library: Any) -> None:
         for name, signature in _SIGNATURES.items():
             function = getattr(library, name)
-            function.argtypes, function.restype = signature, None
+            function.argtypes, function.restype = signature, _NUMBER if name == "choose" else None
         self.lstm_forward, self.lstm_backward = library.lstm_forward, library.lstm_backward
         self.gru_forward, self.gru_backward = library.gru_forward, library.gru_backward
-        self.network_step = library.network_step
+        self.network_step, self.choose = library.network_step, library.choose
 
 
 def panels(matrix: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ def recur(cell: nn.LSTM | nn.GRU, features: Tensor, start: Tensor, length: Tenso
     A state is the hidden states of all layers and, for an LSTM, the carries of all layers. A sequence may have no rows,
     and rows after the last one fill up: their outputs are 0.
     """
-    states = start.unflatten(1, (-1, cell.num_layers, cell.hidden_size))
+    states = start.view(start.shape[0], -1, cell.num_layers, cell.hidden_size)
     for layer, (w_input, w_within, b_input, b_within) in enumerate(cell.all_weights):
         own = states[:, :, layer]
         if isinstance(cell, nn.LSTM):

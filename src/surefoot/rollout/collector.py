@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefoot.dists.compiled_choice import CompiledChoice
 from surefoot.dists.interface import Family
 from surefoot.errors import EnvError
 from surefoot.policy.few_rows import FewRows
@@ -61,6 +62,7 @@ class Collector:
         arrays = self._arrays
         self._few_rows = FewRows.of(policy, self._observations, arrays["state"], arrays["parameters"])
         self._noise: Array | None = None
+        self._choice: CompiledChoice | None = None
 
     def start(self, seed: int) -> None:
         """Reset every env."""
@@ -115,6 +117,7 @@ class Collector:
             self._few_rows.refresh()
         on_host = self._device.type == "cpu"
         self._noise = self._family.host_noise(rollout.n_steps, rollout.n_envs, self._generator) if on_host else None
+        self._choice = self._compiled_choice()
         self._arrays["state"][0] = self.state
         for t in range(rollout.n_steps):
             check()
@@ -144,16 +147,35 @@ class Collector:
 
     def _act(self, t: int) -> Any:
         """Sample actions for row t, in the env's form; the memory states of row t + 1 are written."""
-        arrays = self._arrays
         self._think(t)
-        mask, parameters = self._mask(t), arrays["parameters"][t]
-        self._guard.check(parameters, "action parameter", self.vector_steps, advice=OF_POLICY)
+        mask, action = self._mask(t), self._arrays["action"][t]
+        self._guard.check(self._arrays["parameters"][t], "action parameter", self.vector_steps, advice=OF_POLICY)
+        self._draw(t, mask)
+        self._guard.check(action, "action", self.vector_steps, advice=OF_POLICY)
+        return self._family.to_env(action)
+
+    def _draw(self, t: int, mask: Array | None) -> None:
+        """Write the actions of row t."""
+        all_can = mask is None
+        if self._choice is not None:
+            all_can |= self._choice(t)
+        if not all_can and mask is not None:
+            require_legal(mask, self._family, self.vector_steps)
+        if self._choice is not None:
+            return
+        parameters, action = self._arrays["parameters"][t], self._arrays["action"][t]
         if self._noise is not None:
-            arrays["action"][t] = self._family.draw_on_host(parameters, mask, self._noise[t])
+            action[...] = self._family.draw_on_host(parameters, mask, self._noise[t])
         else:
-            arrays["action"][t] = self._draw_in_torch(parameters, mask)
-        self._guard.check(arrays["action"][t], "action", self.vector_steps, advice=OF_POLICY)
-        return self._family.to_env(arrays["action"][t])
+            action[...] = self._draw_in_torch(parameters, mask)
+
+    def _compiled_choice(self) -> CompiledChoice | None:
+        """The kernel's drawing, if there is a kernel and all of the action is choices."""
+        kernel, mask = self._policy.kernel, self._arrays.get("mask")
+        tables = self._family.choice_tables(0 if mask is None else mask.shape[2])
+        if kernel is None or tables is None or self._noise is None:
+            return None
+        return CompiledChoice(kernel, tables, self._arrays["parameters"], mask, self._noise, self._arrays["action"])
 
     def _draw_in_torch(self, parameters: Array, mask: Array | None) -> Array:
         with torch.inference_mode():
@@ -211,7 +233,6 @@ class Collector:
             )
         rows: Array = self._arrays["mask"][t]
         np.logical_or(masks, ~self.live[:, None], out=rows)  # after the last step there is nothing to choose
-        require_legal(rows, self._family, self.vector_steps)
         return rows
 
     def _masks(self) -> Array | None:
