@@ -57,6 +57,7 @@ WORKLOADS = {
     "batch256": Workload("CartPole-v1", batch_size=256),
     "masked": Workload("CartPole-v1", masked=True),
     "factored": Workload("CartPole-v1", wrapped=True),
+    "recurrent-factored": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64, wrapped=True),
 }
 
 

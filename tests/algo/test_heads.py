@@ -41,7 +41,8 @@ def test_sums_by_hand() -> None:
     entropy = torch.tensor([[0.6, 0.0], [0.3, math.log(2)], [0.0, 0.0]])
     n_legal = torch.tensor([[3.0, 4.0], [2.0, 4.0], [2.0, 1.0]])
     facts = HeadFacts(relevant, n_legal, None)
-    found = head_sums(torch.stack([log_ratio, entropy]), facts, torch.ones(3), 0.2, "clamp", "k3")
+    step, row = torch.stack([log_ratio, entropy]), torch.tensor([2, 0, 1])
+    found = head_sums(step[:, row], torch.ones(3), row, facts, 0.2, "clamp", "k3")
     sums = dict(zip(HEAD_SUMS, found.tolist(), strict=True))
     assert sums["relevant"] == [3.0, 2.0]
     assert sums["choosing"] == [3.0, 1.0]
@@ -56,8 +57,16 @@ def test_sums_by_hand() -> None:
 def test_rows_without_weight_do_not_count() -> None:
     facts = HeadFacts(torch.ones(2, 1, dtype=torch.bool), torch.full((2, 1), 2.0), None)
     step = torch.stack([torch.tensor([[0.0], [5.0]]), torch.ones(2, 1)])
-    found = head_sums(step, facts, torch.tensor([1.0, 0.0]), 0.2, "clamp", "k3")
+    found = head_sums(step, torch.tensor([1.0, 0.0]), torch.arange(2), facts, 0.2, "clamp", "k3")
     assert found[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
+
+
+def test_rows_that_are_used_twice_count_twice() -> None:
+    facts = HeadFacts(torch.tensor([[True], [False]]), torch.full((2, 1), 2.0), None)
+    step = torch.stack([torch.tensor([[0.1], [0.0], [-0.1]]), torch.tensor([[0.5], [0.0], [0.4]])])
+    found = head_sums(step, torch.ones(3), torch.tensor([0, 1, 0]), facts, 0.2, "clamp", "k2")
+    wanted = [2.0, 2.0, math.exp(0.1) + math.exp(-0.1), 0.01, 0.0, 0.9, 0.9 / math.log(2)]
+    assert found[:, 0].tolist() == pytest.approx(wanted)
 
 
 def test_every_head_reports_itself() -> None:

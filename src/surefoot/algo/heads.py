@@ -19,7 +19,7 @@ from surefoot.optim.flat import FlatParameters
 MANY_ROWS = 1 << 18
 """Rows that wait to be summed up: few enough to hold, enough to make the operations' overhead negligible."""
 HEAD_SUMS = ("relevant", "choosing", "ratio", "kl", "clip_fraction", "entropy", "normalised_entropy")
-"""Sums over the rows of a minibatch in which a head is relevant; the last over those in which it had a choice."""
+"""Sums over the rows in which a head is relevant; the last over those in which it had a choice."""
 
 
 @dataclass(frozen=True)
@@ -57,23 +57,27 @@ class HeadRecord:
 
 
 def head_sums(
-    step: Tensor, facts: HeadFacts, weight: Tensor, clip_range: float, bound: Bound, estimator: str
+    step: Tensor, weight: Tensor, row: Tensor, facts: HeadFacts, clip_range: float, bound: Bound, estimator: str
 ) -> Tensor:
-    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, B, A]."""
+    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, B, A] of rows with a weight and a
+    place in the rollout [B], of which ``facts`` are. An irrelevant head has log-ratio and entropy 0."""
     log_ratio, entropy = step
-    relevant = facts.relevant.to(weight.dtype)
-    ratio = torch.exp(bound_log_ratio(log_ratio, bound))
-    has_choice = facts.n_legal > 1
-    columns = [
-        relevant,
-        relevant * has_choice,
-        relevant * ratio,
-        head_divergence(log_ratio, estimator),
-        clip_fraction_indicator(ratio, clip_range),  # an irrelevant head's ratio is 1
-        entropy,
-        torch.where(has_choice, entropy / facts.n_legal.clamp(min=2.0).log(), 0.0),
+    excess = torch.exp(bound_log_ratio(log_ratio, bound)) - 1.0
+    # What the rollout says is looked at once for each of its rows, however often these were used.
+    used = weight.new_zeros(facts.relevant.shape[0]).index_add_(0, row, weight)
+    relevant, has_choice = facts.relevant.to(weight.dtype), facts.n_legal > 1
+    share = torch.where(has_choice, 1.0 / facts.n_legal.clamp(min=2.0).log(), 0.0)
+    n_relevant = used @ relevant
+    sums = [
+        n_relevant,
+        used @ (relevant * has_choice),
+        n_relevant + weight @ excess,
+        weight @ head_divergence(log_ratio, estimator),
+        weight @ clip_fraction_indicator(excess + 1.0, clip_range),
+        weight @ entropy,
+        weight @ (entropy * share.index_select(0, row)),
     ]
-    return torch.stack([weight @ column for column in columns])
+    return torch.stack(sums)
 
 
 class HeadTally:
@@ -138,10 +142,8 @@ class HeadTally:
             return
         steps, weights, rows = zip(*self._waiting, strict=True)
         step = torch.cat(steps, 1)
-        row = torch.cat(rows)
-        facts = HeadFacts(self._facts.relevant[row], self._facts.n_legal[row], None)
         weight = torch.cat(weights)
-        self._sums += head_sums(step, facts, weight, *self._settings).double().cpu()
+        self._sums += head_sums(step, weight, torch.cat(rows), self._facts, *self._settings).double().cpu()
         self._weight += float(weight.double().sum())
         self._waiting.clear()
         self._n_waiting = 0
@@ -157,16 +159,12 @@ class HeadNorms:
 
     def __init__(self, family: Family, flat: FlatParameters) -> None:
         slots = {slot.name: slot for slot in flat.slots}
-        weight, bias = slots["head.linear.weight"], slots["head.linear.bias"]
-        assert weight.where.stop == bias.where.start, "a layer's bias follows its weight"
-        self._where = slice(weight.where.start, bias.where.stop)
-        rows = torch.zeros(family.n_outputs, len(family.head_outputs), device=flat.values.device)
+        self._weight, self._bias = slots["head.linear.weight"], slots["head.linear.bias"]
+        self._members = torch.zeros(family.n_outputs, len(family.head_outputs), device=flat.values.device)
         for h, outputs in enumerate(family.head_outputs):
-            rows[outputs, h] = 1.0
-        # One row for each parameter of the layer, so that the norms are one product.
-        self._members = torch.cat([rows.repeat_interleave(weight.shape[1], 0), rows])
+            self._members[outputs, h] = 1.0
 
     def __call__(self, gradient: Tensor) -> Tensor:
         """Gradient [P] -> [A]."""
-        own = gradient[self._where]
-        return (own * own) @ self._members
+        weight, bias = gradient[self._weight.where].view(self._weight.shape), gradient[self._bias.where]
+        return ((weight * weight).sum(1) + bias * bias) @ self._members
