@@ -47,6 +47,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "scalar, PopArt": ("Pendulum-v1", {"critic": {"popart": True}}),
     "categorical": ("CartPole-v1", {"critic": {"kind": "categorical"}}),
+    "categorical, fixed support": ("CartPole-v1", {"critic": {"kind": "categorical", "v_min": -1.0, "v_max": 30.0}}),
     "categorical twin, clipped": (
         "CartPole-v1",
         {"critic": {"kind": "categorical", "twin": "heads", "clip_mode": "mean_only"}, "clip_range_vf": 0.2},
@@ -84,7 +85,9 @@ def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
         records = [learner.learn(learner.collect(), 10).update for learner in (eager, compiled)]
         assert records[0].gradient_steps == records[1].gradient_steps
         assert records[0].kl_stop is None or records[1].kl_stop is not None
-    assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
+    # A support that follows the returns moves logits by 3 per atom, so that 1e-7 of 50 atoms' width becomes 1.5e-5.
+    tolerance = 5e-5 if case.startswith("categorical") and "support" not in case else 1e-5
+    assert (eager.flat.values - compiled.flat.values).abs().max() < tolerance
     assert torch.equal(eager.optimiser.state.steps, compiled.optimiser.state.steps)
 
 

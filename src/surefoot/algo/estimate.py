@@ -144,14 +144,19 @@ def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
     else:
         here = _replay(rollout, policy, device).cpu().view(shape)
         pending = {name: x[-1].to(device) for name, x in rollout.observation.items()}
-        last = policy.step(pending, rollout.state[-1].to(device)).prediction.cpu()
+        last = policy.prediction(pending, _one_step(rollout.state[-1].to(device))).cpu()
     successors = torch.cat([here[1:], last.unsqueeze(0)])
     if rollout.final:
         observation, state = rollout.final_batch()
         final = {name: x.to(device) for name, x in observation.items()}
         steps, envs = [f.t for f in rollout.final], [f.env for f in rollout.final]
-        successors[steps, envs] = policy.step(final, state.to(device)).prediction.cpu()
+        successors[steps, envs] = policy.prediction(final, _one_step(state.to(device))).cpu()
     return here, successors
+
+
+def _one_step(state: Tensor) -> Recall:
+    """Each row is a sequence of its own, from states [B, n]."""
+    return Recall(torch.ones(len(state), dtype=torch.int64), state)
 
 
 def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
@@ -168,7 +173,8 @@ def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
 def lay_out(sequences: Sequences, rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:
     """Sequences one after the other: the flat rollout row t·N + env of each of their rows [B], and how they lie."""
     _, step, env = sequences.places()
-    state = rollout.state[sequences.begin, sequences.env].to(device)
+    first = torch.from_numpy(sequences.begin * rollout.n_envs + sequences.env)
+    state = rollout.state.flatten(0, 1).index_select(0, first).to(device)
     return torch.from_numpy(step * rollout.n_envs + env), Recall(torch.from_numpy(sequences.length), state)
 
 
