@@ -12,9 +12,12 @@ from surefoot import PPO
 from surefoot.algo import compiling
 from surefoot.algo.compiled import CompiledStep, Run, to_machine_code
 from surefoot.algo.learner import Learner
-from surefoot.algo.rewriting import fuse_small_products
+from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_tanh
 from surefoot.algo.step import EagerStep
 from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.nets.kernel import load_kernel
+
+needs_compiler = pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("CartPole-v1", {}),
@@ -91,7 +94,7 @@ def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
     assert torch.equal(eager.optimiser.state.steps, compiled.optimiser.state.steps)
 
 
-@pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
+@needs_compiler
 @pytest.mark.parametrize(
     ("env", "settings"), [("CartPole-v1", {"target_kl": 0.05}), ("surefoot/Greenhouse-v0", {"ent_coef": 0.01})]
 )
@@ -104,7 +107,7 @@ def test_the_real_compiler_agrees_too(env: str, settings: dict[str, Any]) -> Non
     assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
 
 
-@pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
+@needs_compiler
 @pytest.mark.parametrize(
     "memory",
     [
@@ -122,6 +125,62 @@ def test_a_memory_compiled_agrees_too(memory: dict[str, Any]) -> None:
     assert not eager.learner.compiled
     assert compiled.learner.compiled
     assert (eager.learner.flat.values - compiled.learner.flat.values).abs().max() < 1e-5
+
+
+MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "lstm": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
+    "gru, two layers": ("Pendulum-v1", {"memory": {"kind": "gru", "hidden_size": 16, "layers": 2}}),
+    "one for both": (
+        "CartPole-v1",
+        {"memory": {"kind": "lstm", "hidden_size": 8, "layers": 2, "shared": True}, "policy": {"shared": True}},
+    ),
+    "cut, with burn-in": ("CartPole-v1", {"memory": {"kind": "gru", "hidden_size": 8, "max_length": 3, "burn_in": 2}}),
+    "short episodes, heads, masks": (
+        "surefoot/Greenhouse-v0",
+        {
+            "memory": {"kind": "lstm", "hidden_size": 8, "output_sizes": (8,)},
+            "critic": {"kind": "quantile", "twin": "heads"},
+            "normalize_advantage": "minibatch",
+        },
+    ),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", MEMORIES)
+def test_a_memory_recorded_agrees_with_torch(case: str) -> None:
+    eager, compiled = (learner_of(*MEMORIES[case]) for _ in range(2))
+    compiled.policy.use(load_kernel())
+    compile_with(compiled, as_recorded)
+    for _ in range(10):
+        records = [learner.learn(learner.collect(), 10).update for learner in (eager, compiled)]
+        assert records[0].gradient_steps == records[1].gradient_steps
+        assert records[1].log_ratio_first < 1e-5
+    assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
+
+
+@needs_compiler
+def test_a_memory_names_the_source_of_a_non_finite_gradient() -> None:
+    settings: dict[str, Any] = {"memory": {"kind": "lstm", "hidden_size": 8}, "max_nonfinite_updates": 100}
+    learner = learner_of("CartPole-v1", settings)
+    learner.policy.use(load_kernel())
+    compile_with(learner, as_recorded)
+    rollout = learner.collect()
+    rollout.log_prob[3, 1] = -torch.inf
+    record = learner.learn(rollout, 1).update
+    assert record.skipped_steps == 3
+    assert "old log-probability is -inf in env 1 at step 3" in record.non_finite[0]
+    assert torch.isfinite(learner.flat.values).all()
+
+
+def test_minibatches_of_a_memory_have_few_sizes() -> None:
+    learner = learner_of(*MEMORIES["lstm"])
+    compile_with(learner, as_recorded)
+    sizes = [learner.updater.step.rows_for(count, 512) or 0 for count in range(1, 5000)]
+    assert all(count <= size <= max(544, 1.25 * count) for count, size in enumerate(sizes, 1))
+    assert len(set(sizes)) <= 12
+    assert sizes[511] == 544
+    assert [learner.updater.step.rows_for(count, 1) for count in (1, 2, 3)] == [1, 2, 3]
 
 
 def test_a_memory_that_does_not_fit_is_not_compiled() -> None:
@@ -146,6 +205,23 @@ def test_small_products_become_sums_and_large_ones_stay() -> None:
     assert len(left) == 1
     for found, expected in zip(graph(x, y), products(x, y), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_tanh_is_simplified_without_losing_its_ends() -> None:
+    x = torch.cat([torch.linspace(-20, 20, 4001), torch.tensor([-torch.inf, -1e30, 1e30, torch.inf, torch.nan, 0.0])])
+    graph = make_fx(torch.tanh)(x)
+    simplify_tanh(graph)
+    assert not graph.graph.find_nodes(op="call_function", target=torch.ops.aten.tanh.default)
+    torch.testing.assert_close(graph(x), torch.tanh(x), rtol=0, atol=2.5e-7, equal_nan=True)
+    assert graph(x)[-1] == 0.0
+
+
+def test_biases_are_parted_from_products() -> None:
+    layer, x = torch.nn.Linear(7, 5), torch.randn(3, 7)
+    graph = make_fx(layer)(x)
+    part_biases(graph)
+    assert not graph.graph.find_nodes(op="call_function", target=torch.ops.aten.addmm.default)
+    torch.testing.assert_close(graph(x), layer(x), rtol=1e-6, atol=1e-6)
 
 
 def test_a_memory_runs_uncompiled_where_the_compiler_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,48 @@ def test_what_is_not_a_number_stays_so_from_there_on_and_in_its_own_sequence(kin
 
 
 @every_kind
+def test_rows_and_sequences_that_fill_up_change_nothing(kind: type[Cell]) -> None:
+    """Sequences without rows may stand anywhere, rows that belong to none after all others."""
+    cell = cell_of(kind, 5, 16, 2)
+    features, start = torch.randn(9, 5, requires_grad=True), states_of(cell, 3)
+    wanted = recur(cell, features, start, torch.tensor([4, 3, 2]))
+    more = torch.cat([features, torch.full((6, 5), 1e3)])
+    unused = torch.full_like(start[:2], torch.nan)
+    states = torch.cat([start[:1], unused, start[1:], unused])
+    found = recur(cell, more, states, torch.tensor([4, 0, 0, 3, 2, 0, 0]))
+    assert torch.equal(found[:9], wanted)
+    with torch.no_grad():
+        alone = recur(cell_of(kind, 5, 16), more, states_of(cell_of(kind, 5, 16), 1), torch.tensor([9]))
+    assert (alone[9:] == 0).all()
+    for ours, theirs in zip(gradients(found[:9], features, cell), gradients(wanted, features, cell), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [[7], [5, 9], [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]])
+def test_threads_walk_as_one_does(lengths: list[int]) -> None:
+    rows, width, length = sum(lengths), 16, torch.tensor(lengths)
+    share, weight, d_hidden = torch.randn(rows, 4 * width), torch.randn(4 * width, width), torch.randn(rows, width)
+    start = torch.randn(len(lengths), 2, width)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            forward = torch.ops.surefoot.lstm_forward(share, weight, start, length)
+            _, carry, _, gates = forward
+            backward = torch.ops.surefoot.lstm_backward(d_hidden, gates, weight, start, carry, length)
+            third = share[:, : 3 * width].contiguous(), weight[: 3 * width]
+            gru = torch.ops.surefoot.gru_forward(*third, torch.zeros(3 * width), start[:, :1], length)
+            _, hidden_before, activated, own = gru
+            back = torch.ops.surefoot.gru_backward(d_hidden, activated, own, third[1], hidden_before, length)
+            found.append([*forward, backward, *gru, *back])
+    finally:
+        torch.set_num_threads(before)
+    for several in found[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(several, found[0], strict=True))
+
+
+@every_kind
 def test_the_same_call_gives_the_same_numbers(kind: type[Cell]) -> None:
     cell = cell_of(kind, 6, 32)
     features, length = torch.randn(60, 6, requires_grad=True), torch.tensor([20, 9, 31])

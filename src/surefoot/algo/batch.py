@@ -109,11 +109,13 @@ class RowBatches:
 class SequenceBatches:
     """Every sequence once an epoch, in minibatches of whole sequences with about ``batch_size`` rows each.
 
-    ``rows_for`` says how many rows a minibatch of so many is filled up to, with rows of weight 0 that belong to no
-    sequence.
+    ``rows_for`` says to how many rows a minibatch of so many is filled up, with rows of weight 0 that belong to no
+    sequence; it then has as many sequences, most of them without rows, so that its tensors have one shape.
     """
 
-    def __init__(self, batch: Batch, rollout: Rollout, config: Config, rows_for: Callable[[int, int], int]) -> None:
+    def __init__(
+        self, batch: Batch, rollout: Rollout, config: Config, rows_for: Callable[[int, int], int | None]
+    ) -> None:
         self._batch, self._rollout, self._rows_for, self._usual = batch, rollout, rows_for, config.batch_size
         memory = config.memory
         self._sequences = cut(rollout.start.numpy(), rollout.valid.numpy(), memory.max_length, memory.burn_in)
@@ -130,9 +132,9 @@ class SequenceBatches:
         device = self._batch.weight.device
         order, recall = lay_out(group, self._rollout, device)
         count = len(order)
-        missing = self._rows_for(count, self._usual) - count
-        if missing:
-            order, recall = torch.cat([order, order[:1].expand(missing)]), recall.filled(count + missing)
+        size = self._rows_for(count, self._usual)
+        if size is not None:
+            order, recall = torch.cat([order, order[:1].expand(size - count)]), recall.filled(size)
         chosen = self._batch.rows(order.to(device))._replace(recall=recall)
         chosen.weight[count:] = 0.0
         if group.burn_in.any():

@@ -90,6 +90,8 @@ class CompiledStep(Step):
             self._given = coefficients
         rows = tensors_of(batch)
         count = batch.weight.shape[0]
+        if batch.recall is not None and batch.recall.length.shape[0] != count:
+            raise ValueError(f"{batch.recall.length.shape[0]} sequences are not filled up to {count}, as many as rows")
         if count not in self._runs:
             self._runs[count] = self._record(batch, rows)
         run, read = self._runs[count]

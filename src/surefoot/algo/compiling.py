@@ -14,8 +14,8 @@ from surefoot.errors import SurefootWarning
 PAYING_STEPS = 20_000
 """Gradient steps from which ``compile = "auto"`` compiles: about twice the break-even that
 benchmarks/results/throughput.md has measured."""
-PAYING_MEMORY_STEPS = 1_000
-"""The same for a policy with memory, whose loops over time are compiled in a few seconds and save milliseconds each."""
+PAYING_MEMORY_STEPS = 2_000
+"""The same for a policy with memory, whose gradient steps take milliseconds each."""
 
 
 def decide(

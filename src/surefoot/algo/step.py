@@ -54,9 +54,10 @@ class Step(ABC):
         self._stopped.zero_()
         self.adam.look_ahead()
 
-    def rows_for(self, count: int, usual: int) -> int:
-        """How many rows a minibatch of ``count`` is filled up to, where ``usual`` are asked for."""
-        return count
+    def rows_for(self, count: int, usual: int) -> int | None:
+        """To how many rows a minibatch of ``count`` sequential rows is filled up, where ``usual`` are asked for; None if
+        it may have any number of them."""
+        return None
 
     @abstractmethod
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -53,7 +54,7 @@ def _discounted_trace(deltas: Tensor, cut: Tensor, decay: float) -> Tensor:
     # In numpy, whose calls cost a fraction of torch's; a row has few numbers.
     computed = deltas.dtype if deltas.dtype == torch.float64 else torch.float32
     traces, cuts = deltas.detach().cpu().to(computed, copy=True).numpy(), cut.cpu().numpy()
-    is_cut = cuts.any(1)
+    is_cut: list[bool] = np.logical_or.reduce(cuts, 1).tolist()
     for t in range(len(traces) - 2, -1, -1):
         later = traces[t + 1] * traces.dtype.type(decay)
         if is_cut[t]:
