@@ -137,8 +137,9 @@ def test_threads_walk_as_one_does(lengths: list[int]) -> None:
             found.append([*forward, backward, *gru, *back])
     finally:
         torch.set_num_threads(before)
-    for several in found[1:]:
-        assert all(torch.equal(one, other) for one, other in zip(several, found[0], strict=True))
+    for several in found[1:]:  # other groups of sequences, in which a compiler may fuse other products with sums
+        for one, other in zip(several, found[0], strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 @every_kind

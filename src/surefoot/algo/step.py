@@ -55,8 +55,8 @@ class Step(ABC):
         self.adam.look_ahead()
 
     def rows_for(self, count: int, usual: int) -> int | None:
-        """To how many rows a minibatch of ``count`` sequential rows is filled up, where ``usual`` are asked for; None if
-        it may have any number of them."""
+        """To how many rows a minibatch of ``count`` rows of sequences is filled up, where ``usual`` are asked for; None
+        if it may have any number of them."""
         return None
 
     @abstractmethod
