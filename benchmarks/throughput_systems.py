@@ -33,6 +33,8 @@ class Workload:
     masked: bool = False
     wrapped: bool = False
     """CartPole under a wrapper that may ask for a factored action: flat and factored step the same env."""
+    max_steps: int | None = None
+    """Episodes are cut after so many."""
     threads: int = 1
 
     @property
@@ -50,14 +52,18 @@ WORKLOADS = {
     "cartpole": Workload("CartPole-v1"),
     "pendulum": Workload("Pendulum-v1"),
     "wide": Workload("CartPole-v1", n_envs=64, n_steps=128, batch_size=2048, n_epochs=4, hidden=(256, 256)),
-    "recurrent": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64),
-    "recurrent-long": Workload("Pendulum-v1", batch_size=512, n_epochs=4, memory=64),
-    "recurrent-slow": Workload("Acrobot-v1", batch_size=512, n_epochs=4, memory=64),
-    "recurrent-short": Workload("surefoot/Recall-v0", batch_size=512, n_epochs=4, memory=64),
+    "recurrent": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64, threads=2),
+    "recurrent-long": Workload("Pendulum-v1", batch_size=512, n_epochs=4, memory=64, threads=2),
+    "recurrent-slow": Workload("Acrobot-v1", batch_size=512, n_epochs=4, memory=64, threads=2),
+    "recurrent-20": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64, max_steps=20, threads=2),
+    "recurrent-short": Workload("surefoot/Recall-v0", batch_size=512, n_epochs=4, memory=64, threads=2),
+    "recurrent, 1 thread": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64),
+    "recurrent-20, 1 thread": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64, max_steps=20),
+    "recurrent-short, 1 thread": Workload("surefoot/Recall-v0", batch_size=512, n_epochs=4, memory=64),
     "batch256": Workload("CartPole-v1", batch_size=256),
     "masked": Workload("CartPole-v1", masked=True),
     "factored": Workload("CartPole-v1", wrapped=True),
-    "recurrent-factored": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64, wrapped=True),
+    "recurrent-factored": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64, wrapped=True, threads=2),
 }
 
 
@@ -101,6 +107,8 @@ def make_env(workload: Workload, factored: bool = False) -> Callable[[], gym.Env
     """Maker of one env."""
     if workload.wrapped:
         return lambda: Push(gym.make(workload.env), factored)
+    if workload.max_steps is not None:
+        return lambda: gym.make(workload.env, max_episode_steps=workload.max_steps)
     if workload.env.startswith("surefoot/"):
         from surefoot.envs import register_envs
 
@@ -118,7 +126,8 @@ def surefoot(
     if workload.memory:  # hidden layers stand behind the memory, as in sb3-contrib
         memory = {"kind": "lstm", "hidden_size": workload.memory, "output_sizes": workload.hidden}
         layers = {"policy": {"hidden_sizes": ()}, "memory": memory}
-    env: Any = make_env(workload, factored) if workload.masked or workload.wrapped else workload.env
+    made = workload.masked or workload.wrapped or workload.max_steps
+    env: Any = make_env(workload, factored) if made else workload.env
     agent = PPO(
         env,
         n_envs=workload.n_envs,

@@ -74,10 +74,10 @@ class Room {
 // A matrix [m, n] lies in panels of LANES columns, [n / LANES, m, LANES], so that it is read from front to back.
 Room in_panels(const float* matrix, int64_t m, int64_t n, int64_t row_stride, int64_t column_stride) {
   Room packed(m * n);
-  float* out = packed.get();
-  for (int64_t p = 0; p < n; p += LANES)
-    for (int64_t k = 0; k < m; ++k)
-      for (int64_t j = p; j < p + LANES; ++j) *out++ = matrix[k * row_stride + j * column_stride];
+  for (int64_t j = 0; j < n; ++j) {
+    float* out = packed.get() + j / LANES * m * LANES + j % LANES;
+    for (int64_t k = 0; k < m; ++k) out[k * LANES] = matrix[k * row_stride + j * column_stride];
+  }
   return packed;
 }
 
