@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -16,6 +17,7 @@ from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_t
 from surefoot.algo.step import EagerStep
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.nets.kernel import load_kernel
+from surefoot.rollout.sequences import cut, pack
 
 needs_compiler = pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
 
@@ -173,14 +175,30 @@ def test_a_memory_names_the_source_of_a_non_finite_gradient() -> None:
     assert torch.isfinite(learner.flat.values).all()
 
 
-def test_minibatches_of_a_memory_have_few_sizes() -> None:
+@pytest.mark.parametrize(("usual", "longest"), [(512, 256), (64, 2048), (128, 1024), (1, 1), (7, 100), (4096, 16)])
+def test_minibatches_of_a_memory_have_few_sizes(usual: int, longest: int) -> None:
+    learner = learner_of(*MEMORIES["lstm"])
+    assert learner.updater.step.sizes(usual, longest) == ()
+    compile_with(learner, as_recorded)
+    sizes = learner.updater.step.sizes(usual, longest)
+    assert 1 < len(sizes) <= 5
+    assert usual <= sizes[0] <= 1.07 * usual
+    # The longest first, each to the group that has least: no group has more than the mean and one sequence.
+    assert max(sizes) >= 1.5 * usual + longest - 1
+
+
+@needs_compiler
+def test_no_minibatch_of_a_memory_is_larger_than_the_largest_size() -> None:
+    rng = np.random.default_rng(0)
     learner = learner_of(*MEMORIES["lstm"])
     compile_with(learner, as_recorded)
-    sizes = [learner.updater.step.rows_for(count, 512) or 0 for count in range(1, 5000)]
-    assert all(count <= size <= max(544, 1.25 * count) for count, size in enumerate(sizes, 1))
-    assert len(set(sizes)) <= 12
-    assert sizes[511] == 544
-    assert [learner.updater.step.rows_for(count, 1) for count in (1, 2, 3)] == [1, 2, 3]
+    for _ in range(200):
+        n_steps, usual = int(rng.integers(1, 200)), int(rng.integers(1, 300))
+        starts = rng.random((n_steps, int(rng.integers(1, 9)))) < rng.choice([0.0, 0.01, 0.2, 1.0])
+        lengths = cut(starts, np.ones_like(starts)).length
+        n_groups = max(1, round(starts.size / usual))
+        largest = max(int(lengths[group].sum()) for group in pack(lengths, n_groups, rng))
+        assert largest <= max(learner.updater.step.sizes(usual, n_steps))
 
 
 def test_a_memory_that_does_not_fit_is_not_compiled() -> None:

@@ -104,7 +104,7 @@ def test_replay_gives_the_old_probabilities(settings: dict[str, Any], max_length
     rollout = learner.collect()
     estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
     batches = SequenceBatches(
-        flatten(rollout, estimates, learner.device), rollout, learner.config, learner.updater.step.rows_for
+        flatten(rollout, estimates, learner.device), rollout, learner.config, learner.updater.step.sizes
     )
     rows = []
     for batch in batches.epoch(torch.Generator().manual_seed(0)):

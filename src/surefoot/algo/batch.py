@@ -109,18 +109,21 @@ class RowBatches:
 class SequenceBatches:
     """Every sequence once an epoch, in minibatches of whole sequences with about ``batch_size`` rows each.
 
-    ``rows_for`` says to how many rows a minibatch of so many is filled up, with rows of weight 0 that belong to no
-    sequence; it then has as many sequences, most of them without rows, so that its tensors have one shape.
+    ``sizes`` says to how many rows a minibatch is filled up, with rows of weight 0 that belong to no sequence; it then
+    has as many sequences, most of them without rows, so that its tensors have one of few shapes.
     """
 
     def __init__(
-        self, batch: Batch, rollout: Rollout, config: Config, rows_for: Callable[[int, int], int | None]
+        self, batch: Batch, rollout: Rollout, config: Config, sizes: Callable[[int, int], tuple[int, ...]]
     ) -> None:
-        self._batch, self._rollout, self._rows_for, self._usual = batch, rollout, rows_for, config.batch_size
+        self._batch, self._rollout = batch, rollout
         memory = config.memory
         self._sequences = cut(rollout.start.numpy(), rollout.valid.numpy(), memory.max_length, memory.burn_in)
         rows = int((self._sequences.length - self._sequences.burn_in).sum())
         self._n_groups = max(1, round(rows / config.batch_size))
+        piece = min(memory.max_length or rollout.n_steps, rollout.n_steps)
+        usual = -(-config.batch_size * (piece + memory.burn_in) // piece)
+        self._sizes = sizes(usual, piece + memory.burn_in)
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """In new groups."""
@@ -132,8 +135,8 @@ class SequenceBatches:
         device = self._batch.weight.device
         order, recall = lay_out(group, self._rollout, device)
         count = len(order)
-        size = self._rows_for(count, self._usual)
-        if size is not None:
+        if self._sizes:
+            size = next((size for size in self._sizes if size >= count), count)
             order, recall = torch.cat([order, order[:1].expand(size - count)]), recall.filled(size)
         chosen = self._batch.rows(order.to(device))._replace(recall=recall)
         chosen.weight[count:] = 0.0

@@ -30,6 +30,8 @@ from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 
 Run = Callable[..., Sequence[Tensor]]
+MOST_SIZES, LEAST_GROWTH = 5, 1.25
+"""Sizes of a minibatch of sequences, and by how much one is larger than the other."""
 N_COMMON = len(Coefficients._fields) - 1
 """Coefficients that are not by head."""
 
@@ -98,12 +100,11 @@ class CompiledStep(Step):
         squared_norms, outcome, *measured = run(*self._state, *[rows[i] for i in read])
         return StepResult(self._measured(measured), squared_norms, outcome)
 
-    def rows_for(self, count: int, usual: int) -> int:
-        """Few sizes, since each is compiled: a little more than usual, and from there on by a quarter."""
-        size = usual + usual // 16
-        while size < count:
-            size += max(1, size // 4)
-        return size
+    def sizes(self, usual: int, longest: int) -> tuple[int, ...]:
+        """Few, since each is compiled: from a little more than usual to what one long sequence too many makes of it."""
+        first, last = usual + usual // 16, usual + usual // 2 + longest
+        growth = max(LEAST_GROWTH, (last / first) ** (1 / (MOST_SIZES - 1)))
+        return (*(round(first * growth**i) for i in range(MOST_SIZES - 1)), last)
 
     def _all_state(self) -> list[Tensor]:
         """Everything beside the batch that changes from one call to another."""

@@ -54,10 +54,10 @@ class Step(ABC):
         self._stopped.zero_()
         self.adam.look_ahead()
 
-    def rows_for(self, count: int, usual: int) -> int | None:
-        """To how many rows a minibatch of ``count`` rows of sequences is filled up, where ``usual`` are asked for; None
-        if it may have any number of them."""
-        return None
+    def sizes(self, usual: int, longest: int) -> tuple[int, ...]:
+        """To which numbers of rows minibatches of sequences are filled up, if about ``usual`` are asked for and a
+        sequence has at most ``longest``; none if a minibatch may have any number of rows."""
+        return ()
 
     @abstractmethod
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:

@@ -55,7 +55,7 @@ class Updater:
         all_valid = bool(rollout.valid.all())
         batches: SequenceBatches | RowBatches = RowBatches(batch, self._config)
         if self.step.policy.state_size:
-            batches = SequenceBatches(batch, rollout, self._config, self.step.rows_for)
+            batches = SequenceBatches(batch, rollout, self._config, self.step.sizes)
         for epoch in range(self._ppo.n_epochs):
             unread: list[tuple[int, Batch, StepResult]] = []
             for number, minibatch in enumerate(batches.epoch(self._generator)):
