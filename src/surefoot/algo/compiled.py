@@ -136,7 +136,8 @@ class CompiledStep(Step):
         rate, clip_range, clip_range_vf, ent_coef, vf_coef = self._numbers[:N_COMMON].unbind()
         vf_range = None if self.config.clip_range_vf is None else clip_range_vf
         of_heads = self._numbers[N_COMMON:] if self._numbers.shape[0] > N_COMMON else None
-        coefficients = Coefficients(rate, clip_range, vf_range, ent_coef, vf_coef, of_heads)
+        bonus = 0.0 if self.config.ent_coef == 0.0 else ent_coef  # no schedule: 0 for good, nothing to differentiate
+        coefficients = Coefficients(rate, clip_range, vf_range, bonus, vf_coef, of_heads)
         total = batch.weight.sum()
         gradient = torch.zeros_like(self.flat.values)
         found = []

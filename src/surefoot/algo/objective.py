@@ -90,17 +90,18 @@ def _policy_terms(
     gradient at all (F02). The sum of the heads' entropies, each given the choices before it, has the joint entropy as
     its mean over actions; its gradient leaves out that an operation with more choices below it has more entropy.
     """
+    # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
+    unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
     if batch.head_log_prob is None:
-        # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
-        unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
     heads = distribution.heads(batch.action, batch.head_relevant)
-    log_ratio = heads.log_prob - batch.head_log_prob
-    entropy, own = heads.entropy.sum(-1), coefficients.head_ent_coefs
-    bonus = coefficients.ent_coef * entropy if own is None else heads.entropy @ torch.as_tensor(own).to(entropy)
-    return log_ratio.sum(-1), entropy, bonus, torch.stack([log_ratio, heads.entropy])
+    log_ratio, own = heads.log_prob - batch.head_log_prob, coefficients.head_ent_coefs
+    entropies = heads.entropy.detach() if unrewarded and own is None else heads.entropy
+    entropy = entropies.sum(-1)
+    bonus = coefficients.ent_coef * entropy if own is None else entropies @ torch.as_tensor(own).to(entropy)
+    return log_ratio.sum(-1), entropy, bonus, torch.stack([log_ratio, entropies])
 
 
 def objective(
