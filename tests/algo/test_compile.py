@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "surefoot/CostlyArm-v0",
         {"risk": {"kind": "cost_constraint", "limit_per_episode": 0.5}},
     ),
+    "observations that are codes": ("FrozenLake-v1", {}),
     "heads and masks": ("surefoot/Greenhouse-v0", {"head_ent_floors": {"op": 0.1}, "ent_coef": 0.01}),
     "beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
     "normalisers": ("surefoot/Corridor-v0", {"normalize_observations": True, "normalize_rewards": True}),
@@ -130,6 +132,7 @@ def test_a_memory_compiled_agrees_too(memory: dict[str, Any]) -> None:
 
 
 MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "observations that are codes": ("FrozenLake-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "lstm": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "gru, two layers": ("Pendulum-v1", {"memory": {"kind": "gru", "hidden_size": 16, "layers": 2}}),
     "one for both": (
@@ -206,7 +209,7 @@ def test_a_memory_that_does_not_fit_is_not_compiled() -> None:
     settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "memory": memory}
     with pytest.raises(ConfigError, match=r"compile = true with memory needs .* multiple of 8"):
         PPO("CartPole-v1", compile=True, **settings)
-    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_MEMORY_STEPS, **settings).learn(32)
+    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_KERNEL_STEPS, **settings).learn(32)
     assert not agent.learner.compiled
 
 
@@ -223,6 +226,31 @@ def test_small_products_become_sums_and_large_ones_stay() -> None:
     assert len(left) == 1
     for found, expected in zip(graph(x, y), products(x, y), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+def test_a_memory_is_compiled_in_two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First its loops, in longer runs the whole step; what was compiled is so again after loading."""
+    monkeypatch.setattr(compiling, "PAYING_KERNEL_STEPS", 4)
+    monkeypatch.setattr("surefoot.algo.learner.PAYING_KERNEL_STEPS", 4)
+    monkeypatch.setattr("surefoot.algo.learner.PAYING_MEMORY_ROWS", 1000)
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1}
+    found = []
+    for updates in (1, 2, 40):
+        learner = PPO("CartPole-v1", memory={"kind": "gru", "hidden_size": 8}, **settings).learner
+        learner.prepare(updates)
+        found.append((learner.policy.kernel is not None, learner.compiled))
+        twin = PPO("CartPole-v1", memory={"kind": "gru", "hidden_size": 8}, **settings).learner
+        twin.load_state(learner.state())
+        assert (twin.policy.kernel is not None, twin.compiled) == found[-1]
+    assert found == [(False, False), (True, False), (True, True)]
+
+
+@needs_compiler
+def test_a_compiled_policy_can_be_copied() -> None:
+    learner = learner_of("CartPole-v1", {})
+    learner.policy.use(load_kernel())
+    assert copy.deepcopy(learner.policy).kernel is load_kernel()
 
 
 def test_tanh_is_simplified_without_losing_its_ends() -> None:
@@ -251,7 +279,7 @@ def test_a_memory_runs_uncompiled_where_the_compiler_fails(monkeypatch: pytest.M
     monkeypatch.setattr("surefoot.algo.learner.load_kernel", fail)
     monkeypatch.setattr(compiling, "has_compiler", lambda: True)
     settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 32, "memory": {"kind": "gru"}}
-    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_MEMORY_STEPS, **settings)
+    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_KERNEL_STEPS, **settings)
     with pytest.warns(SurefootWarning, match="the memory runs uncompiled: no such header$"):
         agent.learner.prepare(1)
     assert not agent.learner.compiled

@@ -126,3 +126,34 @@ def test_states_are_recomputed_in_every_epoch() -> None:
     with torch.no_grad():
         here, _ = predict(rollout, learner.policy)
     torch.testing.assert_close(here[rollout.valid], one_by_one(learner, rollout)[0][rollout.valid], rtol=0, atol=1e-5)
+
+
+@every_memory
+def test_an_interrupted_rollout_leaves_the_memory_of_the_last_step(settings: dict[str, Any]) -> None:
+    learner = learner_of(settings)
+    learner.collect()
+    steps = iter(range(5))
+
+    def stop() -> None:
+        if next(steps, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learner.collector.collect(stop)
+    assert (learner.collector.state[learner.collector.fresh] == 0).all()
+    after = learner.collector.state.copy()
+    rollout = learner.collect()
+    np.testing.assert_array_equal(rollout.state[0].numpy(), after)
+    assert (rollout.state[:-1][rollout.start] == 0).all()
+    assert (np.abs(after).max(1)[~learner.collector.fresh] > 0).any()
+
+
+@every_memory
+def test_a_rollout_without_a_transition_is_no_harm(settings: dict[str, Any]) -> None:
+    learner = learner_of(settings)
+    rollout = learner.collect()
+    rollout.valid[:] = False
+    before = learner.flat.values.clone()
+    record = learner.learn(rollout, 1).update
+    assert record.gradient_steps == 0
+    assert torch.equal(learner.flat.values, before)

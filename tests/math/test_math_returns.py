@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch import Tensor
@@ -126,3 +128,11 @@ def test_a_wrong_shape_is_refused_instead_of_broadcast() -> None:
         gae(x, x, x[:, :1], x, x, 0.9, 0.9)
     with pytest.raises(ValueError, match=r"\[T, N\]"):
         gae(x[:, 0], x[:, 0], x[:, 0], x[:, 0], x[:, 0], 0.9, 0.9)
+
+
+def test_an_overflow_is_no_warning() -> None:
+    zero = torch.zeros(3, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        advantages, _ = gae(torch.full((3, 1), 2e38), zero, zero, zero, zero, 0.99, 0.95)
+    assert advantages[0, 0] == torch.inf

@@ -30,8 +30,8 @@ from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 
 Run = Callable[..., Sequence[Tensor]]
-MOST_SIZES, LEAST_GROWTH = 5, 1.25
-"""Sizes of a minibatch of sequences, and by how much one is larger than the other."""
+MOST_SIZES, LEAST_GROWTH = 4, 1.25
+"""How many sizes minibatches of sequences have at most, and by how much one is larger than the other at least."""
 N_COMMON = len(Coefficients._fields) - 1
 """Coefficients that are not by head."""
 
@@ -47,7 +47,7 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
         node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way
     options: dict[str, Any] = {
         "cpp_wrapper": inputs[0].device.type == "cpu",
-        "size_asserts": False,  # `CompiledStep` looks at the shapes
+        "size_asserts": False,  # `CompiledStep` keeps functions for different shapes apart
         "assert_indirect_indexing": False,  # indices are choices that the policy drew
     }
     with warnings.catch_warnings():
@@ -72,8 +72,8 @@ class CompiledStep(Step):
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
         self._names = flat.names_in(policy)
         self._compiler = compiler
-        self._runs: dict[int, tuple[Run, list[int]]] = {}
-        """By number of rows: the compiled function, and which tensors of a batch it reads."""
+        self._runs: dict[tuple[int, ...], tuple[Run, list[int]]] = {}
+        """By numbers of rows, of tensors and of flags in a mask: the compiled function, and which tensors it reads."""
         n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
         self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
         self._given: Coefficients | None = None
@@ -94,9 +94,10 @@ class CompiledStep(Step):
         count = batch.weight.shape[0]
         if batch.recall is not None and batch.recall.length.shape[0] != count:
             raise ValueError(f"{batch.recall.length.shape[0]} sequences are not filled up to {count}, as many as rows")
-        if count not in self._runs:
-            self._runs[count] = self._record(batch, rows)
-        run, read = self._runs[count]
+        kind = count, len(rows), 0 if batch.mask is None else batch.mask.shape[1]
+        if kind not in self._runs:
+            self._runs[kind] = self._record(batch, rows)
+        run, read = self._runs[kind]
         squared_norms, outcome, *measured = run(*self._state, *[rows[i] for i in read])
         return StepResult(self._measured(measured), squared_norms, outcome)
 
@@ -104,7 +105,7 @@ class CompiledStep(Step):
         """Few, since each is compiled: from a little more than usual to what one long sequence too many makes of it."""
         first, last = usual + usual // 16, usual + usual // 2 + longest
         growth = max(LEAST_GROWTH, (last / first) ** (1 / (MOST_SIZES - 1)))
-        return (*(round(first * growth**i) for i in range(MOST_SIZES - 1)), last)
+        return tuple(sorted({min(last, round(first * growth**i)) for i in range(MOST_SIZES - 1)} | {last}))
 
     def _all_state(self) -> list[Tensor]:
         """Everything beside the batch that changes from one call to another."""

@@ -14,8 +14,11 @@ from surefoot.errors import SurefootWarning
 PAYING_STEPS = 20_000
 """Gradient steps from which ``compile = "auto"`` compiles: about twice the break-even that
 benchmarks/results/throughput.md has measured."""
-PAYING_MEMORY_STEPS = 2_000
-"""The same for a policy with memory, whose gradient steps take milliseconds each."""
+PAYING_KERNEL_STEPS = 1_000
+"""The same for the loops of a memory over time, which are compiled in a few seconds and save milliseconds each."""
+PAYING_MEMORY_ROWS = 2_000_000
+"""Rows of minibatches, over all gradient steps, from which the steps of a policy with memory are compiled: they take
+longer the more rows they have, and each of a few sizes is compiled."""
 
 
 def decide(

@@ -142,9 +142,13 @@ def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
         predictions = policy.prediction(rows).cpu()
         here, last = predictions[: -rollout.n_envs].view(shape), predictions[-rollout.n_envs :]
     else:
-        here = _replay(rollout, policy, device).cpu().view(shape)
         pending = {name: x[-1].to(device) for name, x in rollout.observation.items()}
         last = policy.prediction(pending, _one_step(rollout.state[-1].to(device))).cpu()
+        here = last.new_zeros(rollout.n_steps * rollout.n_envs, last.shape[1])
+        if bool(rollout.valid.any()):
+            order, predictions = _replay(rollout, policy, device)
+            here[order] = predictions.cpu()
+        here = here.view(shape)
     successors = torch.cat([here[1:], last.unsqueeze(0)])
     if rollout.final:
         observation, state = rollout.final_batch()
@@ -159,15 +163,13 @@ def _one_step(state: Tensor) -> Recall:
     return Recall(torch.ones(len(state), dtype=torch.int64), state)
 
 
-def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> Tensor:
-    """Predictions [T·N, K] of a policy with memory, all episodes of the rollout side by side; 0 in invalid rows."""
+def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Of all transitions of a rollout, its episodes side by side: their flat rows [B], and the predictions [B, K] of a
+    policy with memory."""
     sequences = cut(rollout.start.numpy(), rollout.valid.numpy())
     order, recall = lay_out(sequences, rollout, device)
     rows = {name: x[:-1].flatten(0, 1)[order].to(device) for name, x in rollout.observation.items()}
-    predictions = policy.prediction(rows, recall)
-    every = predictions.new_zeros(rollout.n_steps * rollout.n_envs, predictions.shape[1])
-    every[order.to(device)] = predictions
-    return every
+    return order, policy.prediction(rows, recall)
 
 
 def lay_out(sequences: Sequences, rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.compiled import CompiledStep
-from surefoot.algo.compiling import PAYING_MEMORY_STEPS, PAYING_STEPS, decide
+from surefoot.algo.compiling import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
 from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
@@ -124,12 +124,21 @@ class Learner:
         self.updates = 0
 
     def prepare(self, total_updates: int) -> None:
-        """Before training: compile the gradient step if that pays over ``total_updates``."""
+        """Before training: compile what pays over ``total_updates``."""
         per_epoch = -(-self.config.rollout_rows // self.config.batch_size)
         steps = total_updates * self.config.ppo.n_epochs * per_epoch
-        paying = PAYING_MEMORY_STEPS if self.policy.state_size else PAYING_STEPS
-        if not self.compiled and self._compilable and decide(self.config.compile, self.device, steps, paying):
+        work, paying = steps, PAYING_STEPS
+        if self.policy.state_size:
+            if self._kernel_fits and self.policy.kernel is None and self._decide(steps, PAYING_KERNEL_STEPS):
+                self._use_kernel()
+            if self.policy.kernel is None:
+                return
+            work, paying = steps * self.config.batch_size, PAYING_MEMORY_ROWS
+        if not self.compiled and self._decide(work, paying):
             self._compile()
+
+    def _decide(self, work: int, paying: int) -> bool:
+        return decide(self.config.compile, self.device, work, paying)
 
     @property
     def compiled(self) -> bool:
@@ -137,21 +146,25 @@ class Learner:
         return isinstance(self.updater.step, CompiledStep)
 
     @property
-    def _compilable(self) -> bool:
-        return not self.policy.state_size or (self.device.type == "cpu" and self.policy.fits_kernel)
+    def _kernel_fits(self) -> bool:
+        return self.device.type == "cpu" and self.policy.fits_kernel
+
+    def _use_kernel(self) -> None:
+        """Compile acting, and the loops of a memory over time."""
+        try:
+            self.policy.use(load_kernel())
+        except Exception as error:
+            if self.config.compile is True or not self.policy.state_size:
+                raise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            warnings.warn(f"the memory runs uncompiled: {reason}", SurefootWarning, stacklevel=2)
 
     def _compile(self) -> None:
-        """The gradient step and, on the host, acting and the loops of a memory over time."""
-        if self.device.type == "cpu":
-            try:
-                self.policy.use(load_kernel())
-            except Exception as error:
-                if self.config.compile is True or not self.policy.state_size:
-                    raise
-                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                warnings.warn(f"the memory runs uncompiled: {reason}", SurefootWarning, stacklevel=2)
-                return
-        self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
+        """Compile the gradient step, and before it what it is made of."""
+        if self.device.type == "cpu" and self.policy.kernel is None:
+            self._use_kernel()
+        if self.policy.kernel is not None or not self.policy.state_size:
+            self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
 
     def collect(self) -> Rollout:
         """Step the environments; the rollout is valid until the next call."""
@@ -218,6 +231,7 @@ class Learner:
             "plan": self.plan.state(),
             "bad_streak": self.updater.bad_streak,
             "compiled": self.compiled,
+            "kernel": self.policy.kernel is not None,
             "collector": collector,
             "risk": None if self.risk is None else self.risk.state(),
         }
@@ -245,8 +259,11 @@ class Learner:
         self.plan.load_state(state.values["plan"])
         if self.risk is not None:
             self.risk.load_state(state.values["risk"])
-        if state.values["compiled"] and decide(True, self.device, 0):
-            self._compile()
+        if (state.values["kernel"] or state.values["compiled"]) and decide(True, self.device, 0):
+            if state.values["kernel"]:
+                self._use_kernel()
+            if state.values["compiled"]:
+                self._compile()
         fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
         goes_on = self.collector.load(_section(state.tensors, "collector"), state.values["collector"], fresh_seed)
         if self.rewards is not None and not goes_on:

@@ -283,8 +283,8 @@ class Config(Section):
     device: str = "cpu"
     """Torch device of the networks: cpu, cuda, cuda:0 …"""
     compile: bool | Literal["auto"] = "auto"
-    """Compile the gradient step (with memory: its loops over time). auto does so when a C++ compiler is there and the
-    run is long enough to pay."""
+    """Compile the gradient step and acting. auto does so when a C++ compiler is there and the run is long enough to pay
+    (with memory: first its loops over time and acting, in longer runs the whole step)."""
     threads: Positive = 1
     """Torch threads; small networks are fastest with one."""
     ppo: PPOConfig = PPOConfig()

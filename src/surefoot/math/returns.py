@@ -55,11 +55,12 @@ def _discounted_trace(deltas: Tensor, cut: Tensor, decay: float) -> Tensor:
     computed = deltas.dtype if deltas.dtype == torch.float64 else torch.float32
     traces, cuts = deltas.detach().cpu().to(computed, copy=True).numpy(), cut.cpu().numpy()
     is_cut: list[bool] = np.logical_or.reduce(cuts, 1).tolist()
-    for t in range(len(traces) - 2, -1, -1):
-        later = traces[t + 1] * traces.dtype.type(decay)
-        if is_cut[t]:
-            later[cuts[t]] = 0.0
-        traces[t] += later
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named by who asked
+        for t in range(len(traces) - 2, -1, -1):
+            later = traces[t + 1] * traces.dtype.type(decay)
+            if is_cut[t]:
+                later[cuts[t]] = 0.0
+            traces[t] += later
     return torch.from_numpy(traces).to(deltas)
 
 

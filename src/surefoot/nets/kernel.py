@@ -68,6 +68,10 @@ class Kernel:
         self.gru_forward, self.gru_backward = library.gru_forward, library.gru_backward
         self.network_step, self.choose = library.network_step, library.choose
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, also in another process, is the kernel of that process."""
+        return load_kernel, ()
+
 
 def panels(matrix: Tensor) -> Tensor:
     """A matrix [m, n] as the kernel reads it, [n / LANES, m, LANES]."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from surefoot.config import PolicyConfig
 from surefoot.nets.cnn import CNN
@@ -38,7 +37,11 @@ class OneHot(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         columns = x.reshape(x.shape[0], len(self._categories)).unbind(1)
-        coded = [F.one_hot(c - s, n) for c, n, s in zip(columns, self._categories, self._starts, strict=True)]
+        # Not F.one_hot, which looks at the values on the host, so that no gradient step with it can be recorded.
+        coded = [
+            (c - s).unsqueeze(1) == torch.arange(n, device=x.device)
+            for c, n, s in zip(columns, self._categories, self._starts, strict=True)
+        ]
         return torch.cat(coded, 1).to(torch.float32)
 
 

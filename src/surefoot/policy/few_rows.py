@@ -1,7 +1,7 @@
-"""The policy on a few rows at a time, in numpy.
+"""The policy on a few rows at a time, by the kernel if there is one, else in numpy.
 
 With eight envs the time of acting is that of calling operations, not that of computing, and numpy's calls cost a
-fraction of torch's. Same weights, as views, and same formulas as `Policy.action_parameters` and `Policy.step`.
+fraction of torch's. Same weights and same formulas as `Policy.action_parameters` and `Policy.step`.
 """
 
 from __future__ import annotations

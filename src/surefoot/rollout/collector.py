@@ -127,7 +127,6 @@ class Collector:
             self.pending, self.live = step.observation, step.live
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
-        self.state[:] = self._arrays["state"][-1]
         with np.errstate(over="ignore"):
             self._arrays["reward"][:] = self._rewards
         self._guard.rollout(self._arrays["reward"], "reward", rollout.first_step)
@@ -156,13 +155,13 @@ class Collector:
 
     def _draw(self, t: int, mask: Array | None) -> None:
         """Write the actions of row t."""
-        all_can = mask is None
         if self._choice is not None:
-            all_can |= self._choice(t)
-        if not all_can and mask is not None:
-            require_legal(mask, self._family, self.vector_steps)
-        if self._choice is not None:
+            all_can = self._choice(t)
+            if mask is not None and not all_can:
+                require_legal(mask, self._family, self.vector_steps)
             return
+        if mask is not None:
+            require_legal(mask, self._family, self.vector_steps)
         parameters, action = self._arrays["parameters"][t], self._arrays["action"][t]
         if self._noise is not None:
             action[...] = self._family.draw_on_host(parameters, mask, self._noise[t])
@@ -274,6 +273,7 @@ class Collector:
             self._drop(t, step.dropped)
         if after.shape[1]:
             after[self.fresh] = 0.0
+            self.state[:] = after
 
     def _end(self, t: int, step: Step, done: NDArray[np.bool_]) -> None:
         """Keep the true successors of truncated steps, and count the episodes that ended."""

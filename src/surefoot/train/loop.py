@@ -147,8 +147,10 @@ def planned_updates(learner: Learner, target: int) -> int:
     Counted in mean transitions per rollout, because rows that only carry a reset are no env steps.
     """
     rollouts = learner.collector.vector_steps // learner.config.ppo.n_steps
-    remaining = target - learner.timesteps
-    return learner.updates + 1 + max(0, math.ceil(remaining * rollouts / learner.timesteps))
+    remaining, made = target - learner.timesteps, learner.timesteps
+    if not made:  # a first rollout without a transition: as if the next ones had only such
+        made = rollouts * learner.config.rollout_rows
+    return learner.updates + 1 + max(0, math.ceil(remaining * rollouts / made))
 
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
