@@ -115,10 +115,8 @@ def test_the_real_compiler_agrees_too(env: str, settings: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     "memory",
     [
-        {"kind": "lstm", "hidden_size": 16},
-        {"kind": "lstm", "hidden_size": 8, "output_sizes": (12,)},
-        {"kind": "gru", "hidden_size": 16, "layers": 2},
-        {"kind": "lstm", "hidden_size": 8, "max_length": 5, "burn_in": 2},
+        {"kind": "lstm", "hidden_size": 8, "output_sizes": (12,), "max_length": 5, "burn_in": 2},
+        {"kind": "gru", "hidden_size": 16, "layers": 2, "max_length": 8},
     ],
 )
 def test_a_memory_compiled_agrees_too(memory: dict[str, Any]) -> None:

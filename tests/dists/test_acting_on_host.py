@@ -11,12 +11,12 @@ from gymnasium import spaces
 
 from surefoot.algo.compiling import has_compiler
 from surefoot.dists.categorical import CategoricalFamily
-from surefoot.dists.compiled_choice import CompiledChoice
 from surefoot.dists.diagonal_gaussian import DiagonalGaussianFamily
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
 from surefoot.heads import HeadSpec
 from surefoot.nets.kernel import load_kernel
+from surefoot.policy.compiled_choice import CompiledChoice
 
 N = 20_000
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)

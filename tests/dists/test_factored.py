@@ -16,12 +16,12 @@ from torch import Tensor
 
 from surefoot.algo.compiling import has_compiler
 from surefoot.dists import Family, family_for
-from surefoot.dists.compiled_choice import CompiledChoice
 from surefoot.dists.factored import FactoredFamily
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 from surefoot.heads import HeadSpec
 from surefoot.masks import MaskForm
 from surefoot.nets.kernel import load_kernel
+from surefoot.policy.compiled_choice import CompiledChoice
 
 B = 4
 OPS = ("WAIT", "GERMINATE", "PRUNE")

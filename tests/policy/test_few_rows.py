@@ -75,10 +75,11 @@ def test_both_remember_the_same(
 ) -> None:
     memory = {"kind": kind, "hidden_size": 8, "shared": shares_memory, "output_sizes": output}
     policy = {"shared": shares_encoder, "activation": activation, "hidden_sizes": hidden}
-    agent = PPO("Pendulum-v1", n_envs=3, n_steps=16, batch_size=48, compile=compiled, memory=memory, policy=policy)
-    agent.learn(96)
+    agent = PPO("Pendulum-v1", n_envs=3, n_steps=16, batch_size=48, compile=False, memory=memory, policy=policy)
     wanted = agent.learner.policy
-    assert (wanted.kernel is not None) is compiled
+    if compiled:
+        wanted.use(load_kernel())
+    agent.learn(96)
     observation, state = torch.randn(21, 3, 3) * 3, torch.zeros(3, wanted.state_size)
     found, seen = np.zeros((20, 3, 2), np.float32), np.zeros((21, 3, wanted.state_size), np.float32)
     few = FewRows.of(wanted, {"obs": observation.numpy()}, seen, found)

@@ -11,8 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from surefoot.dists.choosing import FORBIDDEN, TINY, gumbel_max
-from surefoot.dists.compiled_choice import ChoiceTables
+from surefoot.dists.choosing import FORBIDDEN, TINY, ChoiceTables, gumbel_max
 from surefoot.dists.interface import Array, Distribution, Family
 from surefoot.math.masking import masked_entropy, masked_log_softmax
 

@@ -13,12 +13,21 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.dists.compiled_choice import ChoiceTables
-
 Array = NDArray[Any]
 FORBIDDEN = np.float32(-1e30)
 """In place of the logits of illegal entries: no noise makes up for it, and differences do not overflow."""
 TINY = np.finfo(np.float32).tiny
+
+
+class ChoiceTables(NamedTuple):
+    """H heads whose masks do not depend on choices."""
+
+    sizes: Array
+    """[H] how many choices each has."""
+    number: Array
+    """[H] choices times these, added up, are the number of the joint choice."""
+    relevant: Array | None
+    """[G, H] which heads matter, by number of the joint choice; None if all do always."""
 
 
 class Level(NamedTuple):

@@ -19,8 +19,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
-from surefoot.dists.choosing import TINY, Chooser
-from surefoot.dists.compiled_choice import ChoiceTables
+from surefoot.dists.choosing import TINY, ChoiceTables, Chooser
 from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, refuse_mask
 from surefoot.dists.plan import Plan, chooser_of, plan_of
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.dists.compiled_choice import ChoiceTables
+from surefoot.dists.choosing import ChoiceTables
 from surefoot.errors import UnsupportedSpaceError
 
 Array = np.ndarray[Any, Any]

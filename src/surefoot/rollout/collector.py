@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.dists.compiled_choice import CompiledChoice
 from surefoot.dists.interface import Family
 from surefoot.errors import EnvError
+from surefoot.policy.compiled_choice import CompiledChoice
 from surefoot.policy.few_rows import FewRows
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout, digest

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surefoot.dists.choosing import ChoiceTables
 from surefoot.nets.kernel import Kernel
 
 Array = NDArray[Any]
-
-
-class ChoiceTables(NamedTuple):
-    """H heads whose masks do not depend on choices."""
-
-    sizes: Array
-    """[H] how many choices each has."""
-    number: Array
-    """[H] choices times these, added up, are the number of the joint choice."""
-    relevant: Array | None
-    """[G, H] which heads matter, by number of the joint choice; None if all do always."""
 
 
 class CompiledChoice:
