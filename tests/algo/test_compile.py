@@ -229,7 +229,6 @@ def test_small_products_become_sums_and_large_ones_stay() -> None:
 @needs_compiler
 def test_a_memory_is_compiled_in_two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """First its loops, in longer runs the whole step; what was compiled is so again after loading."""
-    monkeypatch.setattr(compiling, "PAYING_KERNEL_STEPS", 4)
     monkeypatch.setattr("surefoot.algo.learner.PAYING_KERNEL_STEPS", 4)
     monkeypatch.setattr("surefoot.algo.learner.PAYING_MEMORY_ROWS", 1000)
     settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1}

@@ -476,9 +476,10 @@ def require_compiled_alike(
 ) -> None:
     """The kernel makes the same choices from the same noise, where it can."""
     tables = family.choice_tables(0 if mask is None else mask.shape[1])
-    if tables is None or not has_compiler():
+    if tables is None:  # only where a mask depends on choices
         assert mask is not None
         assert mask.shape[1] > family.mask_width
+    if tables is None or not has_compiler():
         return
     rows, flags = np.ascontiguousarray(params)[None], None if mask is None else np.ascontiguousarray(mask)[None]
     found = np.full((1, *action.shape), -1)

@@ -259,10 +259,11 @@ class Learner:
         self.plan.load_state(state.values["plan"])
         if self.risk is not None:
             self.risk.load_state(state.values["risk"])
-        if (state.values["kernel"] or state.values["compiled"]) and decide(True, self.device, 0):
-            if state.values["kernel"]:
+        kernel, compiled = state.values.get("kernel", False), state.values["compiled"]  # older states have no kernel
+        if (kernel or compiled) and decide(True, self.device, 0):
+            if kernel:
                 self._use_kernel()
-            if state.values["compiled"]:
+            if compiled:
                 self._compile()
         fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
         goes_on = self.collector.load(_section(state.tensors, "collector"), state.values["collector"], fresh_seed)
