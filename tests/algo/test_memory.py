@@ -122,10 +122,15 @@ def test_states_are_recomputed_in_every_epoch() -> None:
     """M04: once weights have moved, the replayed states are those of the new weights, from the stored starts."""
     learner = learner_of(MEMORIES["lstm"])
     rollout = learner.collect()
+    estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+    batches = SequenceBatches(flatten(rollout, estimates, learner.device), rollout, learner.config, lambda *_: ())
     shake(learner, seed=1)
-    with torch.no_grad():
-        here, _ = predict(rollout, learner.policy)
-    torch.testing.assert_close(here[rollout.valid], one_by_one(learner, rollout)[0][rollout.valid], rtol=0, atol=1e-5)
+    expected = one_by_one(learner, rollout)[0].flatten(0, 1)
+    for batch in batches.epoch(torch.Generator().manual_seed(0)):
+        with torch.no_grad():
+            _, prediction = learner.policy(batch.observation, batch.recall)
+        torch.testing.assert_close(prediction, expected[batch.row], rtol=0, atol=1e-5)
+        assert (prediction - batch.prediction).abs().max() > 1e-3
 
 
 @every_memory

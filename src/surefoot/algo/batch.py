@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from surefoot.algo.estimate import Estimates, lay_out
 from surefoot.config import Config
 from surefoot.policy.memory import Recall
 from surefoot.rollout.buffer import Rollout
-from surefoot.rollout.sequences import Sequences, cut, pack
+from surefoot.rollout.sequences import cut, pack
 
 
 class Batch(NamedTuple):
@@ -50,13 +51,12 @@ class Batch(NamedTuple):
 
         return Batch({name: chosen(x) for name, x in self.observation.items()}, *map(chosen, self[1:-1]))
 
-    def split(self, size: int) -> Iterator[Batch]:
-        """Views of ``size`` rows each, one after the other; one call per field, however many there are."""
-        n = self.weight.shape[0] // size
-        leaves = {name: torch.split(x, size) for name, x in self.observation.items()}
-        fields: Any = [(None,) * n if x is None else torch.split(x, size) for x in self[1:-1]]
-        for i in range(n):
-            yield Batch({name: pieces[i] for name, pieces in leaves.items()}, *(pieces[i] for pieces in fields))
+    def split(self, sizes: int | list[int]) -> Iterator[Batch]:
+        """Views of as many rows each, one after the other; one call per field, however many there are."""
+        leaves = {name: torch.split(x, sizes) for name, x in self.observation.items()}
+        fields: Any = [repeat(None) if x is None else torch.split(x, sizes) for x in self[1:-1]]
+        for i, row in enumerate(zip(*fields, strict=False)):
+            yield Batch({name: pieces[i] for name, pieces in leaves.items()}, *row)
 
 
 def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Batch:
@@ -128,19 +128,21 @@ class SequenceBatches:
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """In new groups."""
         seed = int(torch.randint(2**31, (), generator=generator))
-        for group in pack(self._sequences.length, self._n_groups, np.random.default_rng(seed)):
-            yield self._minibatch(self._sequences.take(group))
-
-    def _minibatch(self, group: Sequences) -> Batch:
+        groups = pack(self._sequences.length, self._n_groups, np.random.default_rng(seed))
+        if not groups:
+            return
+        sequences, counts = self._sequences.take(np.concatenate(groups)), [len(group) for group in groups]
+        n_rows = np.array([self._sequences.length[group].sum() for group in groups])
+        sizes = np.array([next((size for size in self._sizes if size >= n), n) for n in n_rows])
         device = self._batch.weight.device
-        order, recall = lay_out(group, self._rollout, device)
-        count = len(order)
-        if self._sizes:
-            size = next((size for size in self._sizes if size >= count), count)
-            order, recall = torch.cat([order, order[:1].expand(size - count)]), recall.filled(size)
-        chosen = self._batch.rows(order.to(device))._replace(recall=recall)
-        chosen.weight[count:] = 0.0
-        if group.burn_in.any():
-            refreshes = group.places()[0] < np.repeat(group.burn_in, group.length)
-            chosen.weight[:count][torch.from_numpy(refreshes).to(device)] = 0.0
-        return chosen
+        order, recall = lay_out(sequences, self._rollout, device)
+        # All groups are gathered at once; between two of them lies what fills up the first.
+        place = np.arange(n_rows.sum()) + np.repeat(np.cumsum(sizes - n_rows) - (sizes - n_rows), n_rows)
+        index, counted = np.full(sizes.sum(), order[0]), np.zeros(sizes.sum(), np.float32)
+        index[place], counted[place] = order, sequences.places()[0] >= np.repeat(sequences.burn_in, sequences.length)
+        chosen = self._batch.rows(torch.from_numpy(index).to(device))
+        chosen.weight.mul_(torch.from_numpy(counted).to(device))
+        starts, lengths = torch.split(recall.start, counts), torch.split(recall.length, counts)
+        for piece, start, length in zip(chosen.split(sizes.tolist()), starts, lengths, strict=True):
+            own = Recall(length, start)
+            yield piece._replace(recall=own.filled(piece.weight.shape[0]) if self._sizes else own)

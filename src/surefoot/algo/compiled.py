@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.objective import Measured, needs_divergence, objective
-from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_tanh
+from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
@@ -30,8 +30,8 @@ from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 
 Run = Callable[..., Sequence[Tensor]]
-MOST_SIZES, LEAST_GROWTH = 4, 1.25
-"""How many sizes minibatches of sequences have at most, and by how much one is larger than the other at least."""
+N_SIZES = 4
+"""How many sizes minibatches of sequences have at most."""
 N_COMMON = len(Coefficients._fields) - 1
 """Coefficients that are not by head."""
 
@@ -42,6 +42,7 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
 
     part_biases(graph)
     fuse_small_products(graph)
+    turn_narrow_products(graph)
     simplify_tanh(graph)
     for node in graph.graph.nodes:
         node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way
@@ -102,10 +103,12 @@ class CompiledStep(Step):
         return StepResult(self._measured(measured), squared_norms, outcome)
 
     def sizes(self, usual: int, longest: int) -> tuple[int, ...]:
-        """Few, since each is compiled: from a little more than usual to what one long sequence too many makes of it."""
-        first, last = usual + usual // 16, usual + usual // 2 + longest
-        growth = max(LEAST_GROWTH, (last / first) ** (1 / (MOST_SIZES - 1)))
-        return tuple(sorted({min(last, round(first * growth**i)) for i in range(MOST_SIZES - 1)} | {last}))
+        """Few, since each is compiled: from hardly more than usual, as many short sequences make it, to what one long
+        sequence too many makes of it."""
+        least = max(8, usual // 64)
+        most = max(least, usual // 2 + longest)
+        excess = (round(least * (most / least) ** (i / (N_SIZES - 1))) for i in range(N_SIZES))
+        return tuple(sorted({usual + x for x in excess}))
 
     def _all_state(self) -> list[Tensor]:
         """Everything beside the batch that changes from one call to another."""

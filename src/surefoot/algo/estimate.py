@@ -19,7 +19,7 @@ from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.normalise import RewardNormaliser
-from surefoot.rollout.sequences import Sequences, cut
+from surefoot.rollout.sequences import Sequences
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,7 @@ def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
     else:
         pending = {name: x[-1].to(device) for name, x in rollout.observation.items()}
         last = policy.prediction(pending, _one_step(rollout.state[-1].to(device))).cpu()
-        here = last.new_zeros(rollout.n_steps * rollout.n_envs, last.shape[1])
-        if bool(rollout.valid.any()):
-            order, predictions = _replay(rollout, policy, device)
-            here[order] = predictions.cpu()
-        here = here.view(shape)
+        here = policy.prediction_after(rollout.hidden.flatten(0, 1).to(device)).cpu().view(shape)
     successors = torch.cat([here[1:], last.unsqueeze(0)])
     if rollout.final:
         observation, state = rollout.final_batch()
@@ -161,15 +157,6 @@ def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
 def _one_step(state: Tensor) -> Recall:
     """Each row is a sequence of its own, from states [B, n]."""
     return Recall(torch.ones(len(state), dtype=torch.int64), state)
-
-
-def _replay(rollout: Rollout, policy: Policy, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Of all transitions of a rollout, its episodes side by side: their flat rows [B], and the predictions [B, K] of a
-    policy with memory."""
-    sequences = cut(rollout.start.numpy(), rollout.valid.numpy())
-    order, recall = lay_out(sequences, rollout, device)
-    rows = {name: x[:-1].flatten(0, 1)[order].to(device) for name, x in rollout.observation.items()}
-    return order, policy.prediction(rows, recall)
 
 
 def lay_out(sequences: Sequences, rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:

@@ -56,7 +56,13 @@ class Memory(nn.Module, ABC):
 
     state_size: int
     """Numbers of state per env."""
+    hidden: slice
+    """Which of these are given out, to be finished."""
     n_outputs: int
+
+    @abstractmethod
+    def finish(self, hidden: Tensor) -> Tensor:
+        """What is given out [..., H] -> outputs [..., n_outputs]."""
 
     @abstractmethod
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,6 +96,7 @@ class Recurrent(Memory):
         self.norm = nn.LayerNorm(config.hidden_size)
         nn.init.constant_(self.norm.weight, NORM_GAIN)
         self.state_size = config.layers * config.hidden_size * (2 if self._is_lstm else 1)
+        self.hidden = slice((config.layers - 1) * config.hidden_size, config.layers * config.hidden_size)
         self.kernel: Kernel | None = None
         """Compiled loops over time that stand in for torch's, on the host."""
         self._initialise(init, config.span)
@@ -99,7 +106,7 @@ class Recurrent(Memory):
     def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
         if self.kernel is None:
             return super().rows(features, recall, start)
-        return self._finish(recur(self.cell, features, start, recall.length))
+        return self.finish(recur(self.cell, features, start, recall.length))
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()
@@ -108,10 +115,10 @@ class Recurrent(Memory):
             after = torch.cat([hidden, carry])
         else:
             outputs, after = self.cell(features, parts)
-        return self._finish(outputs), after.transpose(0, 1).reshape(start.shape)
+        return self.finish(outputs), after.transpose(0, 1).reshape(start.shape)
 
-    def _finish(self, outputs: Tensor) -> Tensor:
-        finished: Tensor = self.top(self.norm(outputs))
+    def finish(self, hidden: Tensor) -> Tensor:
+        finished: Tensor = self.top(self.norm(hidden))
         return finished
 
     def _initialise(self, init: Initialiser, span: int | None) -> None:

@@ -52,6 +52,11 @@ class Policy(nn.Module):
         own = 0 if value_memory is None or value_memory is memory else value_memory.state_size
         self.state_size = (0 if memory is None else memory.state_size) + own
         """Numbers of memory state per env; 0 without memory."""
+        self.value_hidden = slice(0, 0)
+        """Which of these the critic sees next."""
+        if value_memory is not None:
+            shown, skipped = value_memory.hidden, self.state_size - value_memory.state_size
+            self.value_hidden = slice(skipped + shown.start, skipped + shown.stop)
         self.kernel: Kernel | None = None
         """Compiled functions that stand in for torch's, on the host."""
 
@@ -88,6 +93,12 @@ class Policy(nn.Module):
             skipped = 0 if self.value_memory is self.memory else self.memory.state_size
             features = self.value_memory.rows(features, recall, recall.start[:, skipped:])
         out: Tensor = self.critic(features)
+        return out
+
+    def prediction_after(self, hidden: Tensor) -> Tensor:
+        """The same with memory, from what the memory gave out [B, H]."""
+        assert self.value_memory is not None
+        out: Tensor = self.critic(self.value_memory.finish(hidden))
         return out
 
     def step(self, observation: Observation, state: Tensor) -> Thought:

@@ -38,6 +38,8 @@ class Rollout:
     """[T + 1, N, ...] by leaf, normalised."""
     state: Tensor
     """[T + 1, N, n], before the step (M01)."""
+    hidden: Tensor
+    """[T, N, H] what the critic's memory gave out at each step (width 0 without memory)."""
     start: Tensor
     """[T, N] bool: the step is the first of an episode, its state is the initial one (M02)."""
     action: Tensor
@@ -69,9 +71,11 @@ class Rollout:
 
     @classmethod
     def allocate(
-        cls, n_steps: int, n_envs: int, layout: Layout, family: Family, n_parameters: int, state_size: int
+        cls, n_steps: int, n_envs: int, layout: Layout, family: Family, n_parameters: int, sizes: tuple[int, int]
     ) -> Rollout:
-        """Zeroed storage; room for masks is made once the envs have shown their form."""
+        """Zeroed storage for states and what a memory gives out of these ``sizes``; room for masks is made once the
+        envs have shown their form."""
+        state_size, hidden_size = sizes
 
         def flags() -> Tensor:
             return torch.zeros(n_steps, n_envs, dtype=torch.bool)
@@ -79,6 +83,7 @@ class Rollout:
         return cls(
             observation={name: torch.from_numpy(x) for name, x in layout.empty(n_steps + 1, n_envs).items()},
             state=torch.zeros(n_steps + 1, n_envs, state_size),
+            hidden=torch.zeros(n_steps, n_envs, hidden_size),
             start=flags(),
             action=torch.zeros(n_steps, n_envs, *family.action_shape, dtype=family.action_dtype),
             mask=None,

@@ -47,10 +47,13 @@ class Collector:
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
         self._observed_masks = observed_masks
         layout = envs.layout if observed_masks is None else envs.layout.without(observed_masks.names)
-        self._rollout = Rollout.allocate(n_steps, envs.n_envs, layout, family, n_parameters, policy.state_size)
+        hidden = policy.value_hidden
+        self._rollout = Rollout.allocate(
+            n_steps, envs.n_envs, layout, family, n_parameters, (policy.state_size, hidden.stop - hidden.start)
+        )
         self._observations = {name: tensor.numpy() for name, tensor in self._rollout.observation.items()}
         fields = ["action", "log_prob", "parameters", "reward", "cost", "terminated", "truncated", "valid", "start"]
-        self._arrays = {name: getattr(self._rollout, name).numpy() for name in [*fields, "state"]}
+        self._arrays = {name: getattr(self._rollout, name).numpy() for name in [*fields, "state", "hidden"]}
         self._rewards = np.zeros((n_steps, envs.n_envs))
         self.state = np.zeros((envs.n_envs, policy.state_size), np.float32)
         self.fresh = np.ones(envs.n_envs, np.bool_)
@@ -272,6 +275,7 @@ class Collector:
         if step.dropped is not NOTHING_DROPPED and step.dropped.any():
             self._drop(t, step.dropped)
         if after.shape[1]:
+            arrays["hidden"][t] = after[:, self._policy.value_hidden]
             after[self.fresh] = 0.0
             self.state[:] = after
 
