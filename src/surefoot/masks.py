@@ -86,7 +86,7 @@ class MaskForm:
         try:
             if type(given[0]) is dict:  # other mappings are read one by one
                 parts = [each[name] for each in given for name in self.names]
-                alike = sum(map(len, given)) == len(parts) and list(map(len, parts)) == [*self.sizes] * len(given)
+                alike = sum(map(len, given)) == len(parts) and tuple(map(len, parts)) == self.sizes * len(given)
             else:
                 parts, width = given, len(given[0])
                 alike = width in (self.flat_width, self.wide_width) and list(map(len, parts)) == [width] * len(given)

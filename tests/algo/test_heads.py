@@ -28,6 +28,7 @@ from surefoot.heads import HeadSpec
 
 register_envs()
 NAMES = ("op", "slot", "kind")
+NO_NOTES = torch.zeros(0, 0)
 
 
 def greenhouse(**settings: Any) -> Learner:
@@ -36,13 +37,13 @@ def greenhouse(**settings: Any) -> Learner:
 
 def test_sums_by_hand() -> None:
     """Two heads, three rows; the second head is irrelevant in the first row and has one legal choice in the last."""
-    relevant = torch.tensor([[True, False], [True, True], [True, True]])
-    log_ratio = torch.log(torch.tensor([[1.5, 1.0], [1.0, 0.5], [1.0, 2.0]]))
-    entropy = torch.tensor([[0.6, 0.0], [0.3, math.log(2)], [0.0, 0.0]])
-    n_legal = torch.tensor([[3.0, 4.0], [2.0, 4.0], [2.0, 1.0]])
-    facts = HeadFacts(relevant, n_legal, None)
+    relevant = torch.tensor([[True, True, True], [False, True, True]])
+    log_ratio = torch.log(torch.tensor([[1.5, 1.0, 1.0], [1.0, 0.5, 2.0]]))
+    entropy = torch.tensor([[0.6, 0.3, 0.0], [0.0, math.log(2), 0.0]])
+    n_legal = torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]])
+    facts = HeadFacts(relevant, n_legal, NO_NOTES)
     step, row = torch.stack([log_ratio, entropy]), torch.tensor([2, 0, 1])
-    found = head_sums(step[:, row], torch.ones(3), row, facts, 0.2, "clamp", "k3")
+    found = head_sums(step[..., row], torch.ones(3), row, facts, 0.2, "clamp", "k3")
     sums = dict(zip(HEAD_SUMS, found.tolist(), strict=True))
     assert sums["relevant"] == [3.0, 2.0]
     assert sums["choosing"] == [3.0, 1.0]
@@ -55,15 +56,15 @@ def test_sums_by_hand() -> None:
 
 
 def test_rows_without_weight_do_not_count() -> None:
-    facts = HeadFacts(torch.ones(2, 1, dtype=torch.bool), torch.full((2, 1), 2.0), None)
-    step = torch.stack([torch.tensor([[0.0], [5.0]]), torch.ones(2, 1)])
+    facts = HeadFacts(torch.ones(1, 2, dtype=torch.bool), torch.full((1, 2), 2.0), NO_NOTES)
+    step = torch.stack([torch.tensor([[0.0, 5.0]]), torch.ones(1, 2)])
     found = head_sums(step, torch.tensor([1.0, 0.0]), torch.arange(2), facts, 0.2, "clamp", "k3")
     assert found[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
 
 
 def test_rows_that_are_used_twice_count_twice() -> None:
-    facts = HeadFacts(torch.tensor([[True], [False]]), torch.full((2, 1), 2.0), None)
-    step = torch.stack([torch.tensor([[0.1], [0.0], [-0.1]]), torch.tensor([[0.5], [0.0], [0.4]])])
+    facts = HeadFacts(torch.tensor([[True, False]]), torch.full((1, 2), 2.0), NO_NOTES)
+    step = torch.stack([torch.tensor([[0.1, 0.0, -0.1]]), torch.tensor([[0.5, 0.0, 0.4]])])
     found = head_sums(step, torch.ones(3), torch.tensor([0, 1, 0]), facts, 0.2, "clamp", "k2")
     wanted = [2.0, 2.0, math.exp(0.1) + math.exp(-0.1), 0.01, 0.0, 0.9, 0.9 / math.log(2)]
     assert found[:, 0].tolist() == pytest.approx(wanted)
@@ -191,7 +192,7 @@ def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
     assert all((rows != 0).any() for rows in everything.values())
     relevant = learner.family.head_facts(batch.action, batch.mask).relevant
     for h, name in enumerate(NAMES[1:], 1):
-        without = batch._replace(weight=torch.where(relevant[:, h], 0.0, 1.0))
+        without = batch._replace(weight=torch.where(relevant[h], 0.0, 1.0))
         assert bool(without.weight.any())
         assert (rows_of(learner, gradient_of(learner, without))[name] == 0).all()
 

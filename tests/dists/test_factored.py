@@ -17,6 +17,7 @@ from torch import Tensor
 from surefoot.algo.compiling import has_compiler
 from surefoot.dists import Family, family_for
 from surefoot.dists.factored import FactoredFamily
+from surefoot.dists.interface import HeadTerms
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 from surefoot.heads import HeadSpec
 from surefoot.masks import MaskForm
@@ -111,6 +112,12 @@ def logits(seed: int, case: Case) -> Tensor:
     return torch.randn(B, sum(case.sizes), generator=generator, dtype=torch.float64)
 
 
+def terms_of(family: Family, params: Tensor, row: Tensor | None, action: Tensor) -> HeadTerms:
+    """By head, as an update asks for them; with rows first, [B, A]."""
+    found = family.bind(params, row).heads(action, family.head_facts(action, row).notes)
+    return HeadTerms(*(x.t() for x in found))
+
+
 def brute_force(case: Case, params: Tensor, masks: Any) -> dict[Choice, list[float]]:
     """ln p of every action that can be stored, for each row, from the definition."""
     first = np.cumsum(case.sizes) - case.sizes
@@ -186,9 +193,10 @@ def test_terms_by_head_add_up_to_the_joint_ones(case: Case, form: str) -> None:
     mean = torch.zeros(B, dtype=torch.float64)
     for choice in case.classes():
         action = torch.tensor(choice).expand(B, -1)
-        terms = dist.heads(action)
+        terms = terms_of(family, params, row, action)
+        torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
         torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
-        relevant = family.head_facts(action, row).relevant
+        relevant = family.head_facts(action, row).relevant.t()
         assert relevant.tolist() == [list(case.relevant(*choice))] * B
         irrelevant = ~relevant
         assert (terms.log_prob[irrelevant] == 0).all()
@@ -235,7 +243,7 @@ def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> N
     masks = masks_of(case, form)
     for choice in case.classes():
         params = logits(0, case).requires_grad_()
-        terms = case.family().bind(params, flat_row(case, masks)).heads(torch.tensor(choice).expand(B, -1))
+        terms = terms_of(case.family(), params, flat_row(case, masks), torch.tensor(choice).expand(B, -1))
         (gradient,) = torch.autograd.grad((terms.log_prob + 0.3 * terms.entropy).sum(), params)
         assert gradient.isfinite().all()
         for h, (matters, size) in enumerate(zip(case.relevant(*choice), case.sizes, strict=True)):
@@ -244,24 +252,25 @@ def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> N
 
 
 @every_case
-@pytest.mark.parametrize("form", ["flat", "wide"])
-def test_the_mask_in_force_gives_the_same_terms(case: Case, form: str) -> None:
-    """What an update uses: once an action is taken, a wide mask is a flat one."""
-    family, row, params = case.family(), flat_row(case, masks_of(case, form)), logits(0, case)
-    assert row is not None
+@every_form
+def test_notes_say_what_was_legal_and_what_was_chosen(case: Case, form: str) -> None:
+    """Of a mask that depends on choices, what was in force; of a head that does not matter, nothing."""
+    family, masks = case.family(), masks_of(case, form)
+    row = flat_row(case, masks)
     first = np.cumsum(case.sizes) - case.sizes
     for choice in case.classes():
-        action = torch.tensor(choice).expand(B, -1)
-        facts = family.head_facts(action, row)
-        assert facts.mask is not None
-        assert facts.mask.shape == (B, sum(case.sizes))
-        expected, got = family.bind(params, row).heads(action), family.bind(params, facts.mask).heads(action)
-        assert torch.equal(expected.log_prob, got.log_prob)
-        assert torch.equal(expected.entropy, got.entropy)
-        given = family.bind(params, facts.mask).heads(action, facts.relevant)
-        assert torch.equal(expected.log_prob, given.log_prob)
-        for h, size in enumerate(case.sizes):
-            assert torch.equal(facts.n_legal[:, h], facts.mask[:, first[h] : first[h] + size].sum(-1).float())
+        facts = family.head_facts(torch.tensor(choice).expand(B, -1), row)
+        assert facts.notes.shape == (sum(case.sizes), B)
+        for b, (h, size) in itertools.product(range(B), enumerate(case.sizes)):
+            legal = np.ones(size) if masks is None else masks[case.heads[h].name][b]
+            given = case.given[h]
+            if legal.ndim == 2 and given is not None:
+                legal = legal[choice[given]]
+            assert facts.n_legal[h, b] == legal.sum()
+            expected = legal.astype(float)
+            expected[choice[h]] = 2.0 if legal[choice[h]] else -2.0
+            own = facts.notes[first[h] : first[h] + size, b]
+            assert own.tolist() == (expected if facts.relevant[h, b] else np.zeros(size)).tolist()
 
 
 def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
@@ -276,7 +285,7 @@ def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
         assert family.dead_end(row.numpy()) is None
         dist = family.bind(params, row)
         assert dist.sample(None).tolist() == [[0, 0, 0]] * B
-        terms = dist.heads(torch.zeros(B, 3, dtype=torch.int64))
+        terms = terms_of(family, params, row, torch.zeros(B, 3, dtype=torch.int64))
         total = terms.log_prob.sum() + terms.entropy.sum() + dist.entropy().sum() + dist.kl(dist).sum()
         assert total.item() == 0.0
         (gradient,) = torch.autograd.grad(total, params)
@@ -318,10 +327,13 @@ def test_compiled_equals_eager(case: Case, form: str) -> None:
     params, new_params = logits(0, case).float(), logits(1, case).float()
     action = family.bind(params, row).sample(torch.Generator().manual_seed(0))
 
+    notes = family.head_facts(action, row).notes
+
     def numbers(params: Tensor, new_params: Tensor, action: Tensor) -> tuple[Tensor, ...]:
         dist = family.bind(params, row)
         other = family.bind(new_params, row)
-        return *dist.heads(action), dist.log_prob(action), dist.entropy(), dist.kl(other), dist.mode()
+        terms = dist.heads(action, notes)
+        return *terms, dist.log_prob(action), dist.entropy(), dist.kl(other), dist.mode()
 
     torch._dynamo.reset()
     compiled = torch.compile(numbers, fullgraph=True, backend="eager")
@@ -339,7 +351,8 @@ def test_extreme_logits_stay_finite(form: str, extreme: float) -> None:
     row = flat_row(case, masks_of(case, form))
     dist = case.family().bind(params, row)
     action = case.family().bind(torch.zeros(B, 8), row).sample(torch.Generator().manual_seed(0))
-    for value in (dist.log_prob(action), dist.entropy(), dist.heads(action).entropy):
+    terms = terms_of(case.family(), params, row, action)
+    for value in (dist.log_prob(action), dist.entropy(), *terms):
         assert value.isfinite().all()
         (gradient,) = torch.autograd.grad(value.sum(), params, retain_graph=True)
         assert gradient.isfinite().all()
@@ -358,7 +371,10 @@ def test_illegal_logits_have_no_influence_whatever_they_hold() -> None:
     action = torch.tensor([[2, 1, 0]]).expand(B, -1)
     torch.testing.assert_close(other.log_prob(action), dist.log_prob(action))
     torch.testing.assert_close(other.entropy(), dist.entropy())
-    (gradient,) = torch.autograd.grad(other.log_prob(action).sum() + other.heads(action).entropy.sum(), broken)
+    terms = terms_of(case.family(), broken, row, action)
+    torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
+    total = other.log_prob(action).sum() + terms.log_prob.sum() + terms.entropy.sum()
+    (gradient,) = torch.autograd.grad(total, broken)
     assert gradient.isfinite().all()
     assert (gradient[:, [1, 5]] == 0).all()
 
@@ -386,13 +402,15 @@ def test_choices_and_numbers_mix(kind: Any) -> None:
     params = torch.randn(200, family.n_outputs + n_free, generator=torch.Generator().manual_seed(0)).requires_grad_()
     dist = family.bind(params)
     action = dist.sample(torch.Generator().manual_seed(1)).detach()
-    terms = dist.heads(action)
+    terms = terms_of(family, params, None, action)
     op = action[:, 0]
     facts = family.head_facts(action, None)
-    assert torch.equal(facts.relevant[:, 3], op > 0)
-    assert torch.equal(facts.relevant[:, 1], op == 2)
-    assert (terms.log_prob[~facts.relevant] == 0).all()
-    assert facts.n_legal[0].tolist() == [3, 3, 2, 0, 0]
+    assert torch.equal(facts.relevant[3], op > 0)
+    assert torch.equal(facts.relevant[1], op == 2)
+    assert (terms.log_prob[~facts.relevant.t()] == 0).all()
+    assert (terms.entropy[~facts.relevant.t()] == 0).all()
+    assert facts.n_legal[:, 0].tolist() == [3, 3, 2, 0, 0]
+    torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
     torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
     (gradient,) = torch.autograd.grad(dist.log_prob(action).sum() + terms.entropy.sum(), params)
     assert gradient.isfinite().all()

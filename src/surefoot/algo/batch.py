@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from surefoot.algo.estimate import Estimates, lay_out
 from surefoot.config import Config
+from surefoot.dists.interface import Family, HeadFacts
 from surefoot.policy.memory import Recall
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.sequences import cut, pack
@@ -34,10 +35,9 @@ class Batch(NamedTuple):
     weight: Tensor
     row: Tensor
     """Position t·N + env in the rollout."""
-    head_log_prob: Tensor | None = None
-    """[B, A] old log-probability by head, if the action has heads."""
-    head_relevant: Tensor | None = None
-    """[B, A] whether each head mattered."""
+    notes: Tensor | None = None
+    """[M + A, B] `HeadFacts.notes`, then the old log-probability of each head, if the action has heads. Rows stand last
+    here: a compiled update computes eight of them at a time."""
     recall: Recall | None = None
     """How the rows lie in sequences, for a memory."""
 
@@ -49,18 +49,30 @@ class Batch(NamedTuple):
                 return None
             return x[index] if isinstance(index, slice) else x.index_select(0, index)  # faster than x[index]
 
-        return Batch({name: chosen(x) for name, x in self.observation.items()}, *map(chosen, self[1:-1]))
+        notes = self.notes
+        if notes is not None:
+            notes = notes[:, index] if isinstance(index, slice) else notes.index_select(1, index)
+        fields: Any = [*map(chosen, self[1:-2]), notes]
+        return Batch({name: chosen(x) for name, x in self.observation.items()}, *fields)
 
     def split(self, sizes: int | list[int]) -> Iterator[Batch]:
         """Views of as many rows each, one after the other; one call per field, however many there are."""
         leaves = {name: torch.split(x, sizes) for name, x in self.observation.items()}
-        fields: Any = [repeat(None) if x is None else torch.split(x, sizes) for x in self[1:-1]]
+        fields: Any = [repeat(None) if x is None else torch.split(x, sizes) for x in self[1:-2]]
+        fields.append(repeat(None) if self.notes is None else _split_last(self.notes, sizes))
         for i, row in enumerate(zip(*fields, strict=False)):
             yield Batch({name: pieces[i] for name, pieces in leaves.items()}, *row)
 
 
-def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Batch:
-    """All rows, [T·N]."""
+def _split_last(x: Tensor, sizes: int | list[int]) -> Sequence[Tensor]:
+    """Pieces of as many columns each, contiguous: a compiled step takes them to lie as those it was compiled for."""
+    if isinstance(sizes, int):
+        return x.view(x.shape[0], -1, sizes).transpose(0, 1).contiguous().unbind(0)
+    return [piece.contiguous() for piece in torch.split(x, sizes, 1)]
+
+
+def flatten(rollout: Rollout, estimates: Estimates, device: torch.device, facts: HeadFacts | None = None) -> Batch:
+    """All rows, [T·N]; ``facts`` of these if the action has heads."""
 
     def rows(x: Tensor) -> Tensor:
         return x.flatten(0, 1).to(device)
@@ -77,10 +89,22 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device) -> Bat
         prediction=rows(estimates.prediction),
         weight=rows(rollout.valid.to(torch.float32)),
         row=torch.arange(rollout.n_steps * rollout.n_envs, device=device),
-        head_log_prob=None
-        if rollout.head_log_prob is None
-        else rows(torch.where(rollout.valid.unsqueeze(-1), rollout.head_log_prob, 0.0)),
+        notes=None if facts is None else torch.cat([facts.notes, rows(old_by_head(rollout)).t()]),
     )
+
+
+def facts_of(rollout: Rollout, family: Family, device: torch.device) -> HeadFacts | None:
+    """What the rows [T·N] say about the heads of the action, if it has any."""
+    if not family.head_names:
+        return None
+    mask = None if rollout.mask is None else rollout.mask.flatten(0, 1).to(device)
+    return family.head_facts(rollout.action.flatten(0, 1).to(device), mask)
+
+
+def old_by_head(rollout: Rollout) -> Tensor:
+    """[T, N, A] log-probability at the time of acting, of transitions only."""
+    assert rollout.head_log_prob is not None
+    return torch.where(rollout.valid.unsqueeze(-1), rollout.head_log_prob, 0.0)
 
 
 class RowBatches:

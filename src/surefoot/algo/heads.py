@@ -59,23 +59,23 @@ class HeadRecord:
 def head_sums(
     step: Tensor, weight: Tensor, row: Tensor, facts: HeadFacts, clip_range: float, bound: Bound, estimator: str
 ) -> Tensor:
-    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, B, A] of rows with a weight and a
+    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, A, B] of rows with a weight and a
     place in the rollout [B], of which ``facts`` are. An irrelevant head has log-ratio and entropy 0."""
     log_ratio, entropy = step
     excess = torch.exp(bound_log_ratio(log_ratio, bound)) - 1.0
     # What the rollout says is looked at once for each of its rows, however often these were used.
-    used = weight.new_zeros(facts.relevant.shape[0]).index_add_(0, row, weight)
+    used = weight.new_zeros(facts.relevant.shape[1]).index_add_(0, row, weight)
     relevant, has_choice = facts.relevant.to(weight.dtype), facts.n_legal > 1
     share = torch.where(has_choice, 1.0 / facts.n_legal.clamp(min=2.0).log(), 0.0)
-    n_relevant = used @ relevant
+    n_relevant = relevant @ used
     sums = [
         n_relevant,
-        used @ (relevant * has_choice),
-        n_relevant + weight @ excess,
-        weight @ head_divergence(log_ratio, estimator),
-        weight @ clip_fraction_indicator(excess + 1.0, clip_range),
-        weight @ entropy,
-        weight @ (entropy * share.index_select(0, row)),
+        (relevant * has_choice) @ used,
+        n_relevant + excess @ weight,
+        head_divergence(log_ratio, estimator) @ weight,
+        clip_fraction_indicator(excess + 1.0, clip_range) @ weight,
+        entropy @ weight,
+        (entropy * share.index_select(1, row)) @ weight,
     ]
     return torch.stack(sums)
 
@@ -102,7 +102,7 @@ class HeadTally:
         return len(self._names)
 
     def add(self, step: Tensor, weight: Tensor, row: Tensor) -> None:
-        """Log-ratio and entropy [2, B, A] of a minibatch, with the weight and the place in the rollout of its rows."""
+        """Log-ratio and entropy [2, A, B] of a minibatch, with the weight and the place in the rollout of its rows."""
         self._waiting.append((step, weight, row))
         self._last = step, weight
         self._n_waiting += row.shape[0]
@@ -134,14 +134,14 @@ class HeadTally:
         if self._last is None:
             return math.nan, math.nan
         step, weight = self._last
-        last = (head_divergence(step[0], self._settings[-1]).sum(-1) @ weight) / weight.sum()
+        last = (head_divergence(step[0], self._settings[-1]).sum(0) @ weight) / weight.sum()
         return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight, float(last)
 
     def _absorb(self) -> None:
         if not self._waiting:
             return
         steps, weights, rows = zip(*self._waiting, strict=True)
-        step = torch.cat(steps, 1)
+        step = torch.cat(steps, 2)
         weight = torch.cat(weights)
         self._sums += head_sums(step, weight, torch.cat(rows), self._facts, *self._settings).double().cpu()
         self._weight += float(weight.double().sum())
@@ -150,7 +150,7 @@ class HeadTally:
 
 
 def head_divergence(log_ratio: Tensor, estimator: str) -> Tensor:
-    """KL(old ‖ new) of each head and sample, [B, A]; k3 where the joint divergence is exact."""
+    """KL(old ‖ new) of each head and sample, [A, B]; k3 where the joint divergence is exact."""
     return {"k1": kl.k1, "k2": kl.k2}.get(estimator, kl.k3)(log_ratio)
 
 

@@ -44,7 +44,7 @@ class Measured(NamedTuple):
     rows: Tensor | None
     """[len(ROWS), B]; None without diagnostics."""
     heads: Tensor | None
-    """[2, B, A] log-ratio and entropy of each head, if the action has heads; 0 where it is irrelevant."""
+    """[2, A, B] log-ratio and entropy of each head, if the action has heads; 0 where it is irrelevant."""
 
 
 class Terms(NamedTuple):
@@ -61,7 +61,7 @@ class Terms(NamedTuple):
     log_ratio: Tensor
     ratio: Tensor
     heads: Tensor | None = None
-    """[2, B, A] log-ratio and entropy by head, if the action has heads."""
+    """[2, A, B] log-ratio and entropy by head, if the action has heads."""
 
 
 def loss_terms(
@@ -92,16 +92,16 @@ def _policy_terms(
     """
     # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
     unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
-    if batch.head_log_prob is None:
+    if batch.notes is None:
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
-    heads = distribution.heads(batch.action, batch.head_relevant)
-    log_ratio, own = heads.log_prob - batch.head_log_prob, coefficients.head_ent_coefs
+    heads = distribution.heads(batch.action, batch.notes)
+    log_ratio, own = heads.log_prob - batch.notes[-len(heads.log_prob) :], coefficients.head_ent_coefs
     entropies = heads.entropy.detach() if unrewarded and own is None else heads.entropy
-    entropy = entropies.sum(-1)
-    bonus = coefficients.ent_coef * entropy if own is None else entropies @ torch.as_tensor(own).to(entropy)
-    return log_ratio.sum(-1), entropy, bonus, torch.stack([log_ratio, entropies])
+    entropy = entropies.sum(0)
+    bonus = coefficients.ent_coef * entropy if own is None else torch.as_tensor(own).to(entropy) @ entropies
+    return log_ratio.sum(0), entropy, bonus, torch.stack([log_ratio, entropies])
 
 
 def objective(
@@ -154,11 +154,11 @@ def divergence(
     config: PPOConfig,
     by_head: Tensor | None = None,
 ) -> Tensor:
-    """KL(old ‖ new) per sample [B] by the configured estimator; of heads, the sum of theirs [B, A] (F06)."""
+    """KL(old ‖ new) per sample [B] by the configured estimator; of heads, the sum of theirs [A, B] (F06)."""
     if config.kl_estimator == "exact":
         assert batch.parameters is not None, "an exact divergence needs the acting distribution"
         return family.bind(batch.parameters, batch.mask).kl(distribution)
     if by_head is not None:
-        return by_head.sum(-1)
+        return by_head.sum(0)
     estimators = {"k1": kl.k1, "k2": kl.k2, "k3": kl.k3}
     return estimators[config.kl_estimator](log_ratio)

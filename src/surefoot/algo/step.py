@@ -153,5 +153,5 @@ def combine(pieces: list[Measured]) -> Measured:
         torch.stack(largest).amax(),
         None if divergences[0] is None else torch.stack(divergences).sum(),
         None if rows[0] is None else torch.cat(rows, 1),
-        None if heads[0] is None else torch.cat(heads, 1),
+        None if heads[0] is None else torch.cat(heads, 2),
     )

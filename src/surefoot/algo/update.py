@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, flatten
+from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, facts_of, flatten
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.diagnose import name_source
 from surefoot.algo.estimate import Estimates
@@ -43,11 +43,15 @@ class Updater:
 
         ``check`` is called before each minibatch and may raise to give up.
         """
-        flat = self.step.flat
-        batch = flatten(rollout, estimates, flat.values.device)
-        if self._ppo.kl_estimator != "exact":
-            batch = batch._replace(parameters=None)
-        batch, heads = self._by_head(batch, coefficients)
+        flat, family = self.step.flat, self.step.family
+        facts = facts_of(rollout, family, flat.values.device)
+        batch = flatten(rollout, estimates, flat.values.device, facts)
+        if self._ppo.kl_estimator != "exact":  # which alone asks what would have been, after other choices too
+            batch = batch._replace(parameters=None, mask=batch.mask if facts is None else None)
+        heads = None
+        if facts is not None:
+            counts = (facts.relevant & (batch.weight > 0)).sum(1).tolist()
+            heads = HeadTally(family.head_names, facts, counts, coefficients, self._ppo)
         tally = Tally(tuple(flat.slices), coefficients, self._ppo, heads)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
@@ -68,18 +72,6 @@ class Updater:
             if not self._settle(unread, epoch, coefficients, rollout, tally):
                 break
         return tally.record(index, estimates, rollout.valid)
-
-    def _by_head(self, batch: Batch, coefficients: Coefficients) -> tuple[Batch, HeadTally | None]:
-        """If the action has heads: what does not change within the update is found out here, once for all rows."""
-        family = self.step.family
-        if not family.head_names:
-            return batch, None
-        facts = family.head_facts(batch.action, batch.mask)
-        counts = (facts.relevant & (batch.weight > 0).unsqueeze(-1)).sum(0).tolist()
-        heads = HeadTally(family.head_names, facts, counts, coefficients, self._ppo)
-        # An exact divergence asks what would have been legal after other choices too.
-        mask = batch.mask if self._ppo.kl_estimator == "exact" else facts.mask
-        return batch._replace(head_relevant=facts.relevant, mask=mask), heads
 
     def _settle(
         self,

@@ -36,8 +36,7 @@ class Factored(Distribution):
 
     def __init__(self, logits: Tensor, mask: Tensor | None, others: Sequence[Other], plan: Plan) -> None:
         self._logits, self._mask, self._others, self._plan = logits, mask, others, plan
-        # Laws that no choice changes are normalised once.
-        self._laws = None if plan.wide else laws_of.normalise(logits, mask, plan.segments)
+        self._kept: Laws | None = None
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
         shape = (*self._logits.shape[:-1], *self._plan.segments.padded.shape)
@@ -58,19 +57,25 @@ class Factored(Distribution):
 
     def head_log_prob(self, action: Tensor) -> Tensor:
         choice = self._choices_in(action)
-        relevant = self._plan.dependence.relevance(choice)
-        return self._log_probs(action, choice, self._given(choice), relevant)
+        found = laws_of.log_prob(self._given(choice), choice, self._plan.segments)
+        if self._others:
+            others = [other.distribution.log_prob(action[..., other.columns]) for other in self._others]
+            found = torch.cat([found, torch.stack(others, -1)], -1)
+        return torch.where(self._plan.dependence.relevance(choice), found, 0.0) if self._plan.has_irrelevant else found
 
-    def heads(self, action: Tensor, relevant: Tensor | None = None) -> HeadTerms:
-        choice = self._choices_in(action)
-        if relevant is None:
-            relevant = self._plan.dependence.relevance(choice)
-        laws = self._given(choice)
-        log_prob = self._log_probs(action, choice, laws, relevant)
-        entropy = self._with_others(
-            laws_of.entropy(laws, self._plan.segments), [other.distribution.entropy() for other in self._others]
+    def heads(self, action: Tensor, notes: Tensor) -> HeadTerms:
+        """A choice head that does not matter is noted as one without a legal choice."""
+        width = self._logits.shape[-1]
+        log_prob, entropy = laws_of.chosen(self._logits, notes[:width], self._plan.segments)
+        if not self._others:
+            return HeadTerms(log_prob, entropy)
+        relevant = notes[width : width + len(self._others)] > 0
+        log_probs = torch.stack([other.distribution.log_prob(action[..., other.columns]) for other in self._others])
+        entropies = torch.stack([other.distribution.entropy() for other in self._others])
+        return HeadTerms(
+            torch.cat([log_prob, torch.where(relevant, log_probs, 0.0)]),
+            torch.cat([entropy, torch.where(relevant, entropies, 0.0)]),
         )
-        return HeadTerms(log_prob, self._only_relevant(entropy, relevant))
 
     def entropy(self) -> Tensor:
         """H(a) = Σ_k p(k) Σ_h relevant(h, k)·H(h | k), over the joint choices k of the heads on which others depend.
@@ -91,25 +96,32 @@ class Factored(Distribution):
     def _choices_in(self, action: Tensor) -> Tensor:
         return action[..., : self._plan.segments.first.shape[0]].long() if self._others else action
 
+    @property
+    def _laws(self) -> Laws | None:
+        """If no choice changes them: the laws of the choice heads, normalised once."""
+        if self._kept is None and not self._plan.wide:
+            self._kept = laws_of.normalise(self._logits, self._mask, self._plan.segments)
+        return self._kept
+
     def _given(self, choice: Tensor) -> Laws:
         """The laws of the choice heads once the choices before them are made."""
-        if self._laws is not None:
-            return self._laws
+        if (laws := self._laws) is not None:
+            return laws
         assert self._mask is not None, "a wide plan is made for wide masks"
         return laws_of.normalise(self._logits, self._plan.flags(self._mask, choice), self._plan.segments)
 
     def _everywhere(self) -> Laws:
         """The laws of the choice heads in every context, [B, V, S]."""
-        if self._laws is not None:
-            return Laws(*(x.unsqueeze(-2) for x in self._laws))
+        if (laws := self._laws) is not None:
+            return Laws(*(x.unsqueeze(-2) for x in laws))
         assert self._mask is not None, "a wide plan is made for wide masks"
         return laws_of.normalise(self._logits.unsqueeze(-2), self._mask[..., self._plan.flag], self._plan.segments)
 
     def _choose(self, log_noise: Tensor | None) -> Tensor:
         """Choices [B, H], in the order of dependence; irrelevant heads choose 0."""
         plan = self._plan
-        if self._laws is not None:
-            choice = laws_of.draw(self._laws, plan.segments, log_noise)
+        if (laws := self._laws) is not None:
+            choice = laws_of.draw(laws, plan.segments, log_noise)
         else:
             shape = (*self._logits.shape[:-1], plan.segments.first.shape[0])
             choice = torch.zeros(shape, dtype=torch.int64, device=self._logits.device)
@@ -129,18 +141,6 @@ class Factored(Distribution):
             for i, (x, other) in enumerate(zip(others, self._others, strict=True))
         ]
         return torch.cat([choice.to(torch.float32), *kept], -1)
-
-    def _log_probs(self, action: Tensor, choice: Tensor, laws: Laws, relevant: Tensor) -> Tensor:
-        others = [other.distribution.log_prob(action[..., other.columns]) for other in self._others]
-        return self._only_relevant(
-            self._with_others(laws_of.log_prob(laws, choice, self._plan.segments), others), relevant
-        )
-
-    def _only_relevant(self, x: Tensor, relevant: Tensor) -> Tensor:
-        return torch.where(relevant, x, 0.0) if self._plan.has_irrelevant else x
-
-    def _with_others(self, choices: Tensor, others: list[Tensor]) -> Tensor:
-        return torch.cat([choices, torch.stack(others, -1)], -1) if others else choices
 
     def _expected(self, laws: Laws, each: Tensor, others: list[Tensor]) -> Tensor:
         """Σ_k p(k)·(Σ over the relevant heads) of terms [B, V, H] of the choice heads, and [B] of each other head."""
@@ -212,14 +212,20 @@ class FactoredFamily(Family):
         return self._form.flat_width
 
     def head_facts(self, action: Tensor, mask: Tensor | None) -> HeadFacts:
-        choice = action[:, : len(self._form.sizes)].long()
+        n_choices = len(self._form.sizes)
+        choice = action[:, :n_choices].long()
         plan = self._plan(self._is_wide(mask), action.device)
-        flags = plan.flags(mask, choice) if plan.wide and mask is not None else mask
-        members = plan.segments.members
-        n_legal = members.sum(0).expand(len(action), -1) if flags is None else flags.to(members.dtype) @ members
-        n_others = len(self._heads) - len(self._form.sizes)
-        n_legal = torch.nn.functional.pad(n_legal, (0, n_others))
-        return HeadFacts(plan.dependence.relevance(choice), n_legal, flags)
+        segments, relevant = plan.segments, plan.dependence.relevance(choice)
+        if mask is None:
+            legal = torch.ones(len(action), self._form.flat_width, device=action.device)
+        else:
+            legal = (plan.flags(mask, choice) if plan.wide else mask).to(torch.float32)
+        n_legal = torch.nn.functional.pad(legal @ segments.members, (0, len(self._heads) - n_choices))
+        matters = relevant.to(torch.float32)
+        status, chosen = legal * matters.index_select(1, segments.owner), choice + segments.first
+        status.scatter_(1, chosen, (4.0 * legal.gather(1, chosen) - 2.0) * matters[:, :n_choices])
+        notes = torch.cat([status, matters[:, n_choices:]], 1)
+        return HeadFacts(*(x.t().contiguous() for x in (relevant, n_legal, notes)))
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self._form.names:

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 class HeadTerms(NamedTuple):
-    """Of stored actions, by head, [B, A]; 0 where a head is irrelevant (F02)."""
+    """Of stored actions, by head, [A, B]; 0 where a head is irrelevant (F02)."""
 
     log_prob: Tensor
     """Their sum over the heads is the joint ln p."""
@@ -25,14 +25,14 @@ class HeadTerms(NamedTuple):
 
 
 class HeadFacts(NamedTuple):
-    """What stored actions and their masks say about the heads, whatever the policy is; [B, A]."""
+    """What stored actions and their masks say about the heads, whatever the policy is."""
 
     relevant: Tensor
-    """Bool: whether the head matters in the action."""
+    """[A, B] bool: whether the head matters in the action."""
     n_legal: Tensor
-    """How many legal choices the head had; 0 for a head that is no choice among n."""
-    mask: Tensor | None
-    """[B, mask_width] what was legal given the choices that were made."""
+    """[A, B] how many legal choices the head had; 0 for a head that is no choice among n."""
+    notes: Tensor
+    """[M, B] all that `Distribution.heads` wants to know of it, as numbers."""
 
 
 class Distribution(ABC):
@@ -66,8 +66,8 @@ class Distribution(ABC):
         """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
         return self.log_prob(action).unsqueeze(-1)
 
-    def heads(self, action: Tensor, relevant: Tensor | None = None) -> HeadTerms:
-        """The terms of each of the family's `head_names`; ``relevant`` [B, A] as in `HeadFacts`, if known already."""
+    def heads(self, action: Tensor, notes: Tensor) -> HeadTerms:
+        """The terms of each of the family's `head_names`; ``notes`` begins with the rows of `HeadFacts.notes`."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
 

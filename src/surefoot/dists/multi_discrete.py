@@ -49,6 +49,7 @@ class MultiDiscreteFamily(Family):
         self._shape = space.shape
         self._dtype = space.dtype
         self._start = space.start.reshape(-1)
+        self._shifts = bool(self._start.any())
         self._largest = int(sizes.max())
         self._padded = bool((sizes != self._largest).any())
         first = np.cumsum(sizes) - sizes
@@ -78,4 +79,5 @@ class MultiDiscreteFamily(Family):
         return self._columns
 
     def to_env(self, action: Array) -> Array:
-        return (action + self._start).astype(self._dtype, copy=False).reshape(-1, *self._shape)
+        shifted = action + self._start if self._shifts else action.copy()
+        return shifted.astype(self._dtype, copy=False).reshape(-1, *self._shape)

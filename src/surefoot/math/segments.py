@@ -94,6 +94,26 @@ def entropy(laws: Laws, segments: Segments) -> Tensor:
     return laws.log_total - _mean(laws, laws.shifted, segments)
 
 
+def chosen(logits: Tensor, status: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
+    """ln p of the chosen entry, and the entropy, of each law [H, B], from logits [B, S] and what each entry was [S, B]:
+    0 illegal, 1 legal, 2 chosen, −2 chosen though illegal.
+
+    A law without a legal entry has ln p and entropy 0, and gets no gradient. Rows stand last: a compiled update
+    computes eight of them at a time.
+    """
+    lowest, legal, logits = torch.finfo(logits.dtype).min, status > 0, logits.t()
+    with torch.no_grad():
+        entries = torch.where(legal, logits, lowest).index_select(0, segments.padded.flatten())
+        largest = entries.view(*segments.padded.shape, -1).amax(1)
+        shift = largest.index_select(0, segments.owner)
+    shifted = torch.where(legal, logits - shift, lowest)
+    weight, members = shifted.exp(), segments.members.t().to(logits.dtype)
+    total = (members @ weight).clamp(min=1.0)
+    log_total = total.log()
+    log_prob = members @ torch.where(status.abs() > 1, shifted, 0.0) - log_total
+    return log_prob, log_total - (members @ (weight * shifted)) / total
+
+
 def kl(old: Laws, new: Laws, segments: Segments) -> Tensor:
     """KL(old ‖ new) of each law, [..., H]; enormous if `new` forbids what `old` allows."""
     gap = torch.where(old.weight > 0, old.shifted - new.shifted, 0.0)

@@ -59,7 +59,7 @@ class Collector:
         self.fresh = np.ones(envs.n_envs, np.bool_)
         self.episodes = EpisodeTracker(envs.n_envs)
         self.pending: Mapping[str, Array] | None = None
-        self.live = np.ones(envs.n_envs, np.bool_)
+        self._set_live(np.ones(envs.n_envs, np.bool_))
         self.vector_steps = 0
         self._guard = Guard()
         arrays = self._arrays
@@ -70,7 +70,7 @@ class Collector:
     def start(self, seed: int) -> None:
         """Reset every env."""
         self.pending = self.envs.reset(seed)
-        self.live = np.ones(self.envs.n_envs, np.bool_)
+        self._set_live(np.ones(self.envs.n_envs, np.bool_))
         self.fresh = np.ones(self.envs.n_envs, np.bool_)
         self.state[:] = 0.0
         self._guard.observations(self.pending, 0)
@@ -100,7 +100,8 @@ class Collector:
             self.envs.load_state(values["envs"])
             names = [leaf.name for leaf in self.envs.layout.leaves]
             self.pending = {name: tensors[f"pending/{name}"].numpy().copy() for name in names}
-            self.live, self.fresh = np.array(values["live"], np.bool_), np.array(values["fresh"], np.bool_)
+            self._set_live(np.array(values["live"], np.bool_))
+            self.fresh = np.array(values["fresh"], np.bool_)
             if self.state.shape[1]:
                 self.state[:] = tensors["memory"].numpy()
             self._make_room_for_masks()
@@ -127,7 +128,9 @@ class Collector:
             self._observe(t, see=True)
             step = self.envs.step(self._act(t))
             self._store(t, step)
-            self.pending, self.live = step.observation, step.live
+            self.pending = step.observation
+            if step.live is not self.live:
+                self._set_live(step.live)
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
         with np.errstate(over="ignore"):
@@ -137,6 +140,11 @@ class Collector:
         if rollout.mask is not None:
             rollout.mask_digest = digest(rollout.mask)
         return rollout
+
+    def _set_live(self, live: NDArray[np.bool_]) -> None:
+        self.live = live
+        self._asleep = None if live.all() else ~live[:, None]
+        """[N, 1] envs that will only carry a reset, if there are any."""
 
     def _observe(self, t: int, see: bool) -> None:
         """Normalise the pending observation into row t."""
@@ -223,18 +231,19 @@ class Collector:
 
     def _mask(self, t: int) -> Array | None:
         """Legal actions of row t, stored for the update (F05)."""
-        masks, stored = self._masks(), self._rollout.mask
+        masks, stored = self._masks(), self._arrays.get("mask")
         if masks is None and stored is None:
             return None
-        width = 0 if masks is None else masks.shape[1]
-        if stored is None or masks is None or stored.shape[2] != width:
-            before = 0 if stored is None else stored.shape[2]
+        if stored is None or masks is None or stored.shape[2] != masks.shape[1]:
+            before, width = (0 if x is None else x.shape[-1] for x in (stored, masks))
             raise EnvError(
                 f"the envs gave masks of {before} flags at the start and of {width} at step {self.vector_steps}; "
                 "an env that gives masks must give them always, and in one form"
             )
-        rows: Array = self._arrays["mask"][t]
-        np.logical_or(masks, ~self.live[:, None], out=rows)  # after the last step there is nothing to choose
+        rows: Array = stored[t]
+        rows[:] = masks
+        if self._asleep is not None:
+            rows |= self._asleep  # after the last step there is nothing to choose
         return rows
 
     def _masks(self) -> Array | None:

@@ -46,6 +46,8 @@ class EnvGroup(Envs):
         self._plain = self._observation[only.name] if plain else None
         """Where observations that are one array of numbers go without ado."""
         self._codes = {leaf.name: code_bounds(leaf) for leaf in self.layout.leaves}
+        self._every_row = np.ones(self.n_envs, np.bool_)
+        self._every_row.flags.writeable = False
         self._check_alike()
 
     def reset(self, seed: int) -> Mapping[str, Array]:
@@ -94,8 +96,7 @@ class EnvGroup(Envs):
                 begin(i)
         if asks:
             self._ask_all()
-        all_rows = np.ones(n, np.bool_)
-        return Step(self._copy(), reward, terminated, truncated, all_rows, all_rows, final, infos)
+        return Step(self._copy(), reward, terminated, truncated, self._every_row, self._every_row, final, infos)
 
     def step_one(self, i: int, action: Any) -> tuple[float, bool, bool, Mapping[str, Any]]:
         """Reward, terminated, truncated and info of a step in env i; its observation is written, no reset follows."""

@@ -35,35 +35,38 @@ class MaskRows:
         self._rows, self._width = storage
         self._noted: dict[int, tuple[Any, Whose]] = {}
         self._taken: Array | None = None
-        """All rows as they are kept, if all were given at once and none was changed since."""
+        """All rows, if all were given at once and nothing happened since; the storage does not have them yet."""
 
     @property
     def any(self) -> bool:
         """Whether some env has given a mask."""
-        return bool(self._noted) or bool(self._width.any())
+        return self._taken is not None or bool(self._noted) or bool(self._width.any())
 
     def has(self, i: int) -> bool:
         """Whether env i has given a mask."""
-        return i in self._noted or bool(self._width[i])
+        return self._taken is not None or i in self._noted or bool(self._width[i])
 
     def note(self, i: int, given: Any, whose: Whose) -> None:
         """Take what env i gives, an array or a dict by head; ``whose`` is how an error calls it."""
+        if self._taken is not None:
+            self.settle()
         self._noted[i] = given, whose
 
     def take_all(self, given: list[Any], whose: Callable[[int], str]) -> None:
         """Read what all envs give, at once, in place of anything noted."""
         self._noted.clear()
         together = self.form.read_alike(given)
+        self._taken = together
         if together is not None:
-            self.write_rows(slice(None), together)
-            self._taken = together
             return
         for i, each in enumerate(given):
             self.note(i, each, partial(whose, i))
         self.settle()
 
     def settle(self) -> None:
-        """Read what was noted. It must not have been changed since: no env has made a step."""
+        """Read what was noted, into the storage. It must not have been changed since: no env has made a step."""
+        if self._taken is not None:
+            self.write_rows(slice(None), self._taken)
         if not self._noted:
             return
         noted, self._noted = self._noted, {}
@@ -90,15 +93,15 @@ class MaskRows:
 
     def clear(self, i: int) -> None:
         """Env i is another one now."""
-        self._taken = None
         self._noted.pop(i, None)
+        self.settle()
         self._width[i] = 0
 
     def all(self) -> Array | None:
         """Masks of all envs [N, M], all flat or all wide; None if no env gives any."""
-        self.settle()
         if self._taken is not None:
             return self._taken
+        self.settle()
         low, high = int(np.minimum.reduce(self._width)), int(np.maximum.reduce(self._width))
         if high == 0:
             return None
@@ -118,7 +121,7 @@ class MaskRows:
 
     def load(self, i: int, saved: list[int] | None) -> None:
         """Restore the mask of env i."""
-        self._taken = None
+        self.settle()
         self._width[i] = 0
         if saved is not None:
             self.write_rows(slice(i, i + 1), np.array([saved], np.bool_))
