@@ -173,8 +173,7 @@ class CompiledStep(Step):
         loss, largest, *rest = tensors
         has_heads = bool(self.family.head_names)
         kl = rest.pop(0) if needs_divergence(self.config, has_heads) else None
-        rows = rest.pop(0) if self.config.diagnostics else None
-        return Measured(loss, largest, kl, rows, rest.pop(0) if rest else None)
+        return Measured(loss, largest, kl, rest.pop(0) if self.config.diagnostics else None)
 
 
 def read_inputs(graph: GraphModule, first: int) -> list[int]:

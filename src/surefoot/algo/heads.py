@@ -16,8 +16,6 @@ from surefoot.math import kl
 from surefoot.math.surrogate import Bound, bound_log_ratio, clip_fraction_indicator
 from surefoot.optim.flat import FlatParameters
 
-MANY_ROWS = 1 << 18
-"""Rows that wait to be summed up: few enough to hold, enough to make the operations' overhead negligible."""
 HEAD_SUMS = ("relevant", "choosing", "ratio", "kl", "clip_fraction", "entropy", "normalised_entropy")
 """Sums over the rows in which a head is relevant; the last over those in which it had a choice."""
 
@@ -81,7 +79,7 @@ def head_sums(
 
 
 class HeadTally:
-    """Sums up what the minibatches of an update measured of each head, many rows at a time."""
+    """Sums up what the minibatches of an update measured of each head."""
 
     def __init__(
         self, names: tuple[str, ...], facts: HeadFacts, counts: list[int], coefficients: Coefficients, config: PPOConfig
@@ -90,28 +88,21 @@ class HeadTally:
         self._names, self._facts, self._counts = names, facts, counts
         self._ent_coefs: Sequence[float] | None = coefficients.head_ent_coefs
         self._settings = (coefficients.clip_range, config.log_ratio_bound, config.kl_estimator)
-        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._n_waiting = 0
         self._sums = torch.zeros(len(HEAD_SUMS), len(names), dtype=torch.float64)
         self._weight = 0.0
-        self._last: tuple[Tensor, Tensor] | None = None
 
     @property
     def n_heads(self) -> int:
         """A."""
         return len(self._names)
 
-    def add(self, step: Tensor, weight: Tensor, row: Tensor) -> None:
-        """Log-ratio and entropy [2, A, B] of a minibatch, with the weight and the place in the rollout of its rows."""
-        self._waiting.append((step, weight, row))
-        self._last = step, weight
-        self._n_waiting += row.shape[0]
-        if self._n_waiting >= MANY_ROWS:
-            self._absorb()
+    def absorb(self, step: Tensor, weight: Tensor, row: Tensor) -> None:
+        """Log-ratio and entropy [2, A, B] of rows, with their weights and their places in the rollout."""
+        self._sums += head_sums(step, weight, row, self._facts, *self._settings).double().cpu()
+        self._weight += float(weight.double().sum())
 
     def records(self, norms: Sequence[float]) -> dict[str, HeadRecord]:
         """The record of each head, given its mean gradient norm."""
-        self._absorb()
         found = {}
         for h, name in enumerate(self._names):
             of = dict(zip(HEAD_SUMS, self._sums[:, h].tolist(), strict=True))
@@ -128,25 +119,13 @@ class HeadTally:
             )
         return found
 
-    def divergence(self) -> tuple[float, float]:
-        """The joint KL of an action over the update, and in its last minibatch (F06); NaN if nothing was added."""
-        self._absorb()
-        if self._last is None:
-            return math.nan, math.nan
-        step, weight = self._last
-        last = (head_divergence(step[0], self._settings[-1]).sum(0) @ weight) / weight.sum()
-        return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight, float(last)
+    def divergence(self) -> float:
+        """The joint KL of an action over the update (F06)."""
+        return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight
 
-    def _absorb(self) -> None:
-        if not self._waiting:
-            return
-        steps, weights, rows = zip(*self._waiting, strict=True)
-        step = torch.cat(steps, 2)
-        weight = torch.cat(weights)
-        self._sums += head_sums(step, weight, torch.cat(rows), self._facts, *self._settings).double().cpu()
-        self._weight += float(weight.double().sum())
-        self._waiting.clear()
-        self._n_waiting = 0
+    def divergence_of(self, step: Tensor, weight: Tensor) -> float:
+        """The same of a minibatch."""
+        return float((head_divergence(step[0], self._settings[-1]).sum(0) @ weight) / weight.sum())
 
 
 def head_divergence(log_ratio: Tensor, estimator: str) -> Tensor:

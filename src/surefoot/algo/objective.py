@@ -42,9 +42,8 @@ class Measured(NamedTuple):
     kl: Tensor | None
     """Sum over the rows, where it decides about the step or cannot be computed from the log-ratios."""
     rows: Tensor | None
-    """[len(ROWS), B]; None without diagnostics."""
-    heads: Tensor | None
-    """[2, A, B] log-ratio and entropy of each head, if the action has heads; 0 where it is irrelevant."""
+    """[len(ROWS), B] and, if the action has heads, [2·A, B] the log-ratio of each, then the entropy of each (0 where it
+    is irrelevant); None without diagnostics."""
 
 
 class Terms(NamedTuple):
@@ -140,10 +139,12 @@ def _measure(
         by_head = None if terms.heads is None else head_divergence(terms.heads[0], config.kl_estimator)
         kl = torch.dot(divergence(distribution, terms.log_ratio, batch, family, config, by_head), batch.weight)
     if not config.diagnostics:
-        return Measured(loss.detach(), largest, kl, None, None)
+        return Measured(loss.detach(), largest, kl, None)
     value = (terms.value, terms.value_unclipped, terms.value_clipped, terms.value_clip_active.to(loss.dtype))
     rows = torch.stack([terms.loss, terms.policy, *value, terms.entropy, terms.penalty, terms.log_ratio])
-    return Measured(loss.detach(), largest, kl, rows, None if terms.heads is None else terms.heads.detach())
+    if terms.heads is not None:
+        rows = torch.cat([rows, terms.heads.flatten(0, 1)])
+    return Measured(loss.detach(), largest, kl, rows)
 
 
 def divergence(

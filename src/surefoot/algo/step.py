@@ -147,11 +147,10 @@ def combine(pieces: list[Measured]) -> Measured:
     """What several pieces measured as that of the whole: sums add up, extremes are taken, rows follow each other."""
     if len(pieces) == 1:
         return pieces[0]
-    losses, largest, divergences, rows, heads = zip(*pieces, strict=True)
+    losses, largest, divergences, rows = zip(*pieces, strict=True)
     return Measured(
         torch.stack(losses).sum(),
         torch.stack(largest).amax(),
         None if divergences[0] is None else torch.stack(divergences).sum(),
         None if rows[0] is None else torch.cat(rows, 1),
-        None if heads[0] is None else torch.cat(heads, 2),
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.estimate import Estimates
-from surefoot.algo.heads import MANY_ROWS, HeadTally
+from surefoot.algo.heads import HeadTally
 from surefoot.algo.objective import ROWS, Measured
 from surefoot.algo.record import KLStop, UpdateRecord
 from surefoot.config import PPOConfig
@@ -17,39 +17,47 @@ from surefoot.math.surrogate import LOG_RATIO_BOUND, LOG_RATIO_EXTREME, bound_lo
 
 DERIVED = ("kl", "clip_fraction", "ratio", "log_ratio_squared", "bounded", "extreme")
 """Quantities of a row that follow from its log-ratio."""
+MANY_ROWS = 1 << 18
+"""Rows that wait to be summed up: few enough to hold, enough to make the operations' overhead negligible."""
+FEW_ROWS = 64
+"""As many as float32 sums up without losing digits."""
 
 
 class RowSums:
     """Weighted sums and extremes over the rows of all minibatches, many minibatches at a time."""
 
-    def __init__(self, clip_range: float, config: PPOConfig) -> None:
-        self._clip_range, self._config = clip_range, config
-        self._waiting: list[tuple[Tensor, Tensor]] = []
+    def __init__(self, clip_range: float, config: PPOConfig, heads: HeadTally | None = None) -> None:
+        self._clip_range, self._config, self._heads = clip_range, config, heads
+        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self._n_waiting = 0
         self._sums = torch.zeros(len(ROWS) + len(DERIVED), dtype=torch.float64)
         self._weight = 0.0
         self.log_ratio_max = self.entropy_max = -np.inf
         self.entropy_min = np.inf
 
-    def add(self, rows: Tensor, weight: Tensor) -> None:
-        """Rows [len(ROWS), B] and their weights [B]."""
-        self._waiting.append((rows, weight))
+    def add(self, rows: Tensor, weight: Tensor, row: Tensor) -> None:
+        """Rows [R, B] as in `Measured`, their weights and their places in the rollout [B]."""
+        self._waiting.append((rows, weight, row))
         self._n_waiting += weight.shape[0]
         if self._n_waiting >= MANY_ROWS:
-            self._absorb()
+            self.absorb()
 
     def means(self) -> dict[str, float]:
         """By name; NaN if nothing was added."""
-        self._absorb()
+        self.absorb()
         found = self._sums / self._weight if self._weight else torch.full_like(self._sums, torch.nan)
         return dict(zip((*ROWS, *DERIVED), found.tolist(), strict=True))
 
-    def _absorb(self) -> None:
+    def absorb(self) -> None:
+        """Sum up what waits."""
         if not self._waiting:
             return
-        rows, weight = (torch.cat(parts, -1) for parts in zip(*self._waiting, strict=True))
+        every, weight, row = (torch.cat(parts, -1) for parts in zip(*self._waiting, strict=True))
         self._waiting.clear()
         self._n_waiting = 0
+        rows = every[: len(ROWS)]
+        if self._heads is not None:
+            self._heads.absorb(torch.unflatten(every[len(ROWS) :], 0, (2, -1)), weight, row)
         counts = weight > 0
         rows = torch.where(counts, rows, 0.0)
         d, entropy = rows[ROWS.index("log_ratio")], rows[ROWS.index("entropy")]
@@ -64,11 +72,18 @@ class RowSums:
             (size > LOG_RATIO_BOUND).to(d.dtype),
             (size > LOG_RATIO_EXTREME).to(d.dtype),
         ]
-        self._sums += torch.mv(torch.cat([rows, torch.stack(derived)]).double(), weight.double()).cpu()
+        self._sums += _sum(torch.cat([rows, torch.stack(derived)]) * weight).cpu()
         self._weight += float(weight.double().sum())
         self.log_ratio_max = max(self.log_ratio_max, float(size.max()))
         self.entropy_min = min(self.entropy_min, float(torch.where(counts, entropy, torch.inf).min()))
         self.entropy_max = max(self.entropy_max, float(torch.where(counts, entropy, -torch.inf).max()))
+
+
+def _sum(rows: Tensor) -> Tensor:
+    """Of each row [R, B], in float64."""
+    whole = rows.shape[1] // FEW_ROWS * FEW_ROWS
+    partial = torch.unflatten(rows[:, :whole], 1, (-1, FEW_ROWS)).sum(-1)
+    return partial.double().sum(-1) + rows[:, whole:].double().sum(-1)
 
 
 class Tally:
@@ -78,13 +93,13 @@ class Tally:
         self, parts: tuple[str, ...], coefficients: Coefficients, config: PPOConfig, heads: HeadTally | None
     ) -> None:
         self._parts, self._coefficients, self._config = parts, coefficients, config
-        self._rows = RowSums(coefficients.clip_range, config) if config.diagnostics else None
+        self._rows = RowSums(coefficients.clip_range, config, heads) if config.diagnostics else None
         self.heads = heads
         """Of a factored action."""
         self._squared_norms: list[Tensor] = []
         self._divergences: list[tuple[Tensor, Tensor]] = []
         self._first: Measured | None = None
-        self._last: tuple[Tensor, Tensor] | None = None
+        self._last: tuple[Tensor, Tensor, Tensor] | None = None
         self.non_finite: list[str] = []
         self._bad_counts = np.zeros(2, np.int64)
         self.kl_stop: KLStop | None = None
@@ -97,10 +112,8 @@ class Tally:
         if measured.kl is not None:
             self._divergences.append((measured.kl, weight.sum()))
         if measured.rows is not None and self._rows is not None:
-            self._rows.add(measured.rows, weight)
-            self._last = measured.rows, weight
-        if measured.heads is not None and self.heads is not None:
-            self.heads.add(measured.heads, weight, row)
+            self._last = measured.rows, weight, row
+            self._rows.add(*self._last)
 
     def stop(self, measured: Measured, weight: Tensor, epoch: int, minibatch: int) -> None:
         """The minibatch just added exceeded the limit of KL; its gradient was not applied."""
@@ -173,10 +186,13 @@ class Tally:
         if self._divergences:
             sums, weights = (torch.stack(parts).double() for parts in zip(*self._divergences, strict=True))
             return float(sums.sum() / weights.sum()), float(sums[-1] / weights[-1])
-        if self.heads is not None:
-            return self.heads.divergence()
         if self._last is None or self._rows is None:
             return np.nan, np.nan
+        if self.heads is not None:
+            rows, weight, _ = self._last
+            return self.heads.divergence(), self.heads.divergence_of(
+                torch.unflatten(rows[len(ROWS) :], 0, (2, -1)), weight
+            )
         last = RowSums(self._coefficients.clip_range, self._config)
         last.add(*self._last)
         return from_rows, last.means()["kl"]

@@ -246,12 +246,11 @@ class FactoredFamily(Family):
     def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
         if self.action_dtype != torch.int64:
             return None
-        noise = torch.empty(n_steps, n_envs, self.n_outputs).exponential_(generator=generator)
-        log_noise = noise.clamp_(min=float(TINY)).log_().numpy()
         segments = self._plan(wide=False, device=torch.device("cpu")).segments
-        padded: Array = log_noise.take(segments.padded.numpy(), -1)
-        padded[..., ~segments.is_real.numpy()] = np.inf
-        return padded
+        noise = torch.empty(n_steps, n_envs, *segments.padded.shape).exponential_(generator=generator)
+        log_noise: Array = noise.clamp_(min=float(TINY)).log_().numpy()
+        log_noise += np.where(segments.is_real.numpy(), np.float32(0.0), np.float32(np.inf))  # never chosen
+        return log_noise
 
     def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
         return self._chooser(self._is_wide(mask))(params, mask, noise)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from surefoot.math.surrogate import LOG_RATIO_BOUND
 
-_SERIES_RADIUS = 0.1
+_SERIES_RADIUS, _SINGLE_PRECISION_RADIUS = 0.1, 0.5
+"""Beyond the second one, the plain difference keeps its digits in float32 too."""
 _SERIES = tuple(1.0 / f for f in (362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0))
-_SINGLE_PRECISION_TERMS = 5
 
 
 def k1(log_ratio: Tensor) -> Tensor:
@@ -31,14 +31,13 @@ def k3(log_ratio: Tensor) -> Tensor:
     """exp(d) − 1 − d: unbiased, never below 0, elementwise in the dtype given.
 
     Above d = 20 the value stays at that of d = 20 (4.9e8), so it is finite for every finite d; below, it is
-    exact on the whole negative side. The difference loses half its digits near 0, so it is taken in float64
-    for float32 inputs, and by a series for float64 ones.
+    exact on the whole negative side. The difference loses half its digits near 0, where a series is used.
     """
     d = log_ratio.clamp(max=LOG_RATIO_BOUND)
-    if d.dtype == torch.float64:
-        return _exp_minus_line(d)
-    wide = d.to(torch.float64)
-    return (torch.expm1(wide) - wide).clamp(min=0.0).to(d.dtype)
+    x, radius = (d, _SERIES_RADIUS) if d.dtype == torch.float64 else (d.to(torch.float32), _SINGLE_PRECISION_RADIUS)
+    is_near = x.abs() < radius
+    near = _series(torch.where(is_near, x, 0.0))
+    return torch.where(is_near, near, torch.exp(x) - (1.0 + x)).to(d.dtype)
 
 
 def categorical_kl(log_probs_p: Tensor, log_probs_q: Tensor) -> Tensor:
@@ -98,15 +97,9 @@ def _relative_entropy_terms(log_p: Tensor, log_q: Tensor) -> Tensor:
     return torch.where(is_near & (p > 0), near, q - p - p * d)
 
 
-def _exp_minus_line(d: Tensor) -> Tensor:
-    is_near = d.abs() < _SERIES_RADIUS
-    return torch.where(is_near, _series(torch.where(is_near, d, 0.0)), torch.expm1(d) - d)
-
-
 def _series(d: Tensor) -> Tensor:
-    """exp(d) − 1 − d = d²·(1/2! + d/3! + d²/4! + …), to the accuracy of the dtype for |d| ≤ 0.1."""
-    terms = _SERIES if d.dtype == torch.float64 else _SERIES[-_SINGLE_PRECISION_TERMS:]
-    total = d * terms[0] + terms[1]
-    for coefficient in terms[2:]:
+    """exp(d) − 1 − d = d²·(1/2! + d/3! + d²/4! + …), to the accuracy of float64 for |d| ≤ 0.1, of float32 for ≤ 0.5."""
+    total = d * _SERIES[0] + _SERIES[1]
+    for coefficient in _SERIES[2:]:
         total = total * d + coefficient
     return d * d * total
