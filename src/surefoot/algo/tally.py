@@ -24,14 +24,14 @@ FEW_ROWS = 64
 
 
 class RowSums:
-    """Weighted sums and extremes over the rows of all minibatches, many minibatches at a time."""
+    """Sums and extremes over the rows of all minibatches that count, many minibatches at a time."""
 
     def __init__(self, clip_range: float, config: PPOConfig, heads: HeadTally | None = None) -> None:
         self._clip_range, self._config, self._heads = clip_range, config, heads
         self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self._n_waiting = 0
         self._sums = torch.zeros(len(ROWS) + len(DERIVED), dtype=torch.float64)
-        self._weight = 0.0
+        self._n_rows = 0
         self.log_ratio_max = self.entropy_max = -np.inf
         self.entropy_min = np.inf
 
@@ -45,7 +45,7 @@ class RowSums:
     def means(self) -> dict[str, float]:
         """By name; NaN if nothing was added."""
         self.absorb()
-        found = self._sums / self._weight if self._weight else torch.full_like(self._sums, torch.nan)
+        found = self._sums / self._n_rows if self._n_rows else torch.full_like(self._sums, torch.nan)
         return dict(zip((*ROWS, *DERIVED), found.tolist(), strict=True))
 
     def absorb(self) -> None:
@@ -55,11 +55,14 @@ class RowSums:
         every, weight, row = (torch.cat(parts, -1) for parts in zip(*self._waiting, strict=True))
         self._waiting.clear()
         self._n_waiting = 0
+        counts = weight > 0
+        if not bool(counts.all()):
+            every, weight, row = every[:, counts], weight[counts], row[counts]
+        if not row.shape[0]:
+            return
         rows = every[: len(ROWS)]
         if self._heads is not None:
             self._heads.absorb(torch.unflatten(every[len(ROWS) :], 0, (2, -1)), weight, row)
-        counts = weight > 0
-        rows = torch.where(counts, rows, 0.0)
         d, entropy = rows[ROWS.index("log_ratio")], rows[ROWS.index("entropy")]
         size = d.abs()
         ratio = torch.exp(bound_log_ratio(d, self._config.log_ratio_bound))
@@ -72,11 +75,11 @@ class RowSums:
             (size > LOG_RATIO_BOUND).to(d.dtype),
             (size > LOG_RATIO_EXTREME).to(d.dtype),
         ]
-        self._sums += _sum(torch.cat([rows, torch.stack(derived)]) * weight).cpu()
-        self._weight += float(weight.double().sum())
+        self._sums += torch.cat([_sum(rows), _sum(torch.stack(derived))]).cpu()
+        self._n_rows += row.shape[0]
         self.log_ratio_max = max(self.log_ratio_max, float(size.max()))
-        self.entropy_min = min(self.entropy_min, float(torch.where(counts, entropy, torch.inf).min()))
-        self.entropy_max = max(self.entropy_max, float(torch.where(counts, entropy, -torch.inf).max()))
+        self.entropy_min = min(self.entropy_min, float(entropy.min()))
+        self.entropy_max = max(self.entropy_max, float(entropy.max()))
 
 
 def _sum(rows: Tensor) -> Tensor:
