@@ -76,8 +76,9 @@ def main() -> None:
     features, start = torch.randn(SEQUENCES * LENGTH, WIDTH), torch.zeros(SEQUENCES, 2 * WIDTH)
     length = torch.full((SEQUENCES,), LENGTH)
     one, states, ones = torch.randn(ENVS, WIDTH), torch.zeros(ENVS, 2 * WIDTH), torch.ones(ENVS, dtype=torch.int64)
-    acting: dict[str, Callable[[], object]] = {"LSTM": lambda: recur(lstm, one, states, ones)}
-    training = {"LSTM": learning(lambda x: recur(lstm, x, start, length), lstm, features)}
+    firsts = torch.arange(ENVS), torch.arange(SEQUENCES)
+    acting: dict[str, Callable[[], object]] = {"LSTM": lambda: recur(lstm, one, states, firsts[0], ones)}
+    training = {"LSTM": learning(lambda x: recur(lstm, x, start, firsts[1], length), lstm, features)}
     for window in WINDOWS:
         acting[f"transformer, window {window}"] = act_with_transformer(transformer, window)
         training[f"transformer, window {window}"] = learn_with_transformer(transformer, window, features)

@@ -54,11 +54,12 @@ def test_rows_of_padded_sequences_are_those_of_each_alone(kind: str) -> None:
     """Three sequences of 3, 1 and 2 rows, one after the other; what fills them up is not read back."""
     memory = memory_of(kind)
     features, start = torch.randn(6, F), torch.randn(3, memory.state_size)
-    recall = Recall(length=torch.tensor([3, 1, 2]), start=start)
+    recall = Recall(torch.tensor([3, 1, 2]), torch.tensor([2, 0, 1]), start[[1, 2, 0]])
+    assert torch.equal(recall.start, start)
     place, row = recall.padded
     assert place.tolist() == [[0, 1, 2], [3, 0, 0], [4, 5, 0]]
     assert row.tolist() == [0, 1, 2, 3, 6, 7]
-    together = memory.rows(features, recall, start)
+    together = memory.rows(features, recall, slice(None))
     first = 0
     for s, length in enumerate((3, 1, 2)):
         alone, _ = one_by_one(memory, features[None, first : first + length], start[s : s + 1])

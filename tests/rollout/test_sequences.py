@@ -42,10 +42,13 @@ def test_long_ones_are_cut_and_preceded_by_steps_of_the_same_episode() -> None:
 
 
 def test_places_of_rows() -> None:
-    within, step, env = cut(np.array([[0, 1], [1, 0]], bool), np.ones((2, 2), bool)).places()
-    assert within.tolist() == [0, 0, 0, 1]
-    assert step.tolist() == [0, 1, 0, 1]
-    assert env.tolist() == [0, 0, 1, 1]
+    sequences = cut(np.array([[0, 1], [1, 0], [0, 0]], bool), np.ones((3, 2), bool))
+    assert sequences.first(2).tolist() == [0, 2, 1]
+    assert sequences.rows(2).tolist() == [0, 2, 4, 1, 3, 5]
+    assert sequences.counts().tolist() == [True] * 6
+    shorter = cut(np.array([[1], [0], [0], [0]], bool), np.ones((4, 1), bool), 2, 1)
+    assert shorter.rows(1).tolist() == [0, 1, 1, 2, 3]
+    assert shorter.counts().tolist() == [True, True, False, True, True]
 
 
 @st.composite

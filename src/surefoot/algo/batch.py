@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.algo.estimate import Estimates, lay_out
+from surefoot.algo.estimate import Estimates
 from surefoot.config import Config
 from surefoot.dists.interface import Family, HeadFacts
 from surefoot.policy.memory import Recall
@@ -141,6 +142,7 @@ class SequenceBatches:
         self, batch: Batch, rollout: Rollout, config: Config, sizes: Callable[[int, int], tuple[int, ...]]
     ) -> None:
         self._batch, self._rollout = batch, rollout
+        self._states = rollout.state.flatten(0, 1).to(batch.weight.device)
         memory = config.memory
         self._sequences = cut(rollout.start.numpy(), rollout.valid.numpy(), memory.max_length, memory.burn_in)
         rows = int((self._sequences.length - self._sequences.burn_in).sum())
@@ -155,18 +157,27 @@ class SequenceBatches:
         groups = pack(self._sequences.length, self._n_groups, np.random.default_rng(seed))
         if not groups:
             return
-        sequences, counts = self._sequences.take(np.concatenate(groups)), [len(group) for group in groups]
-        n_rows = np.array([self._sequences.length[group].sum() for group in groups])
+        sequences, n_envs = self._sequences.take(np.concatenate(groups)), self._rollout.n_envs
+        n_sequences = np.array([len(group) for group in groups])
+        n_rows = np.add.reduceat(sequences.length, np.cumsum(n_sequences) - n_sequences)
         sizes = np.array([next((size for size in self._sizes if size >= n), n) for n in n_rows])
-        device = self._batch.weight.device
-        order, recall = lay_out(sequences, self._rollout, device)
         # All groups are gathered at once; between two of them lies what fills up the first.
-        place = np.arange(n_rows.sum()) + np.repeat(np.cumsum(sizes - n_rows) - (sizes - n_rows), n_rows)
-        index, counted = np.full(sizes.sum(), order[0]), np.zeros(sizes.sum(), np.float32)
-        index[place], counted[place] = order, sequences.places()[0] >= np.repeat(sequences.burn_in, sequences.length)
-        chosen = self._batch.rows(torch.from_numpy(index).to(device))
+        place, device = _spread(n_rows, sizes), self._batch.weight.device
+        order, counted = np.full(sizes.sum(), sequences.first(n_envs)[0]), np.zeros(sizes.sum(), np.float32)
+        order[place], counted[place] = sequences.rows(n_envs), sequences.counts()
+        chosen = self._batch.rows(torch.from_numpy(order).to(device))
         chosen.weight.mul_(torch.from_numpy(counted).to(device))
-        starts, lengths = torch.split(recall.start, counts), torch.split(recall.length, counts)
-        for piece, start, length in zip(chosen.split(sizes.tolist()), starts, lengths, strict=True):
-            own = Recall(length, start)
-            yield piece._replace(recall=own.filled(piece.weight.shape[0]) if self._sizes else own)
+        slots = sizes if self._sizes else n_sequences
+        place = _spread(n_sequences, slots)
+        length, first = np.zeros(slots.sum(), np.int64), np.zeros(slots.sum(), np.int64)
+        length[place], first[place] = sequences.length, sequences.first(n_envs)
+        lengths, firsts = (torch.split(torch.from_numpy(x), slots.tolist()) for x in (length, first))
+        for minibatch, own_lengths, own_firsts in zip(chosen.split(sizes.tolist()), lengths, firsts, strict=True):
+            yield minibatch._replace(recall=Recall(own_lengths, own_firsts, self._states))
+
+
+def _spread(counts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each thing goes if groups of ``counts`` things, one after the other, get ``sizes`` places each."""
+    unused = sizes - counts
+    places: NDArray[np.int64] = np.arange(counts.sum()) + np.repeat(np.cumsum(unused) - unused, counts)
+    return places

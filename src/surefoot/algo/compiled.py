@@ -193,7 +193,7 @@ def flattened(measured: Measured) -> list[Tensor]:
 
 def tensors_of(batch: Batch) -> list[Tensor]:
     """The tensors of a batch in a fixed order."""
-    recall = () if batch.recall is None else (batch.recall.length, batch.recall.start)
+    recall = () if batch.recall is None else (batch.recall.length, batch.recall.first, batch.recall.states)
     return [*batch.observation.values(), *[x for x in batch[1:-1] if x is not None], *recall]
 
 

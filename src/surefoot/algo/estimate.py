@@ -19,7 +19,6 @@ from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.normalise import RewardNormaliser
-from surefoot.rollout.sequences import Sequences
 
 
 @dataclass(frozen=True)
@@ -143,28 +142,15 @@ def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
         here, last = predictions[: -rollout.n_envs].view(shape), predictions[-rollout.n_envs :]
     else:
         pending = {name: x[-1].to(device) for name, x in rollout.observation.items()}
-        last = policy.prediction(pending, _one_step(rollout.state[-1].to(device))).cpu()
+        last = policy.prediction(pending, Recall.single(rollout.state[-1].to(device))).cpu()
         here = policy.prediction_after(rollout.hidden.flatten(0, 1).to(device)).cpu().view(shape)
     successors = torch.cat([here[1:], last.unsqueeze(0)])
     if rollout.final:
         observation, state = rollout.final_batch()
         final = {name: x.to(device) for name, x in observation.items()}
         steps, envs = [f.t for f in rollout.final], [f.env for f in rollout.final]
-        successors[steps, envs] = policy.prediction(final, _one_step(state.to(device))).cpu()
+        successors[steps, envs] = policy.prediction(final, Recall.single(state.to(device))).cpu()
     return here, successors
-
-
-def _one_step(state: Tensor) -> Recall:
-    """Each row is a sequence of its own, from states [B, n]."""
-    return Recall(torch.ones(len(state), dtype=torch.int64), state)
-
-
-def lay_out(sequences: Sequences, rollout: Rollout, device: torch.device) -> tuple[Tensor, Recall]:
-    """Sequences one after the other: the flat rollout row t·N + env of each of their rows [B], and how they lie."""
-    _, step, env = sequences.places()
-    first = torch.from_numpy(sequences.begin * rollout.n_envs + sequences.env)
-    state = rollout.state.flatten(0, 1).index_select(0, first).to(device)
-    return torch.from_numpy(step * rollout.n_envs + env), Recall(torch.from_numpy(sequences.length), state)
 
 
 def require_finite(x: Tensor, what: str, rollout: Rollout) -> None:

@@ -321,12 +321,12 @@ int64_t choose(const float* logits, int64_t stride, const uint8_t* legal, const 
   return all_can;
 }
 
-// share [R, 4H] is the input's share of the gates with both biases, weights [4H, H] are the hidden state's. start has S
-// hidden states, `stride` apart, and their carries, each `gap` after its hidden state. Writes both after each row [R, H],
-// the hidden state before it and the activated gates.
-void lstm_forward(const float* share, const float* weights, const float* start, const int64_t* length, float* hidden,
-                  float* carry, float* before, float* gates, int64_t n_sequences, int64_t n_rows, int64_t H,
-                  int64_t threads, int64_t stride, int64_t gap) {
+// share [R, 4H] is the input's share of the gates with both biases, weights [4H, H] are the hidden state's. states has
+// hidden states, `stride` apart, and their carries, each `gap` after its hidden state; sequence s starts from number
+// first[s]. Writes both after each row [R, H], the hidden state before it and the activated gates.
+void lstm_forward(const float* share, const float* weights, const float* states, const int64_t* first,
+                  const int64_t* length, float* hidden, float* carry, float* before, float* gates,
+                  int64_t n_sequences, int64_t n_rows, int64_t H, int64_t threads, int64_t stride, int64_t gap) {
   Sequences sequences(length, n_sequences, n_rows, threads);
   Room within = in_panels(weights, H, 4 * H, 1, H);
   sequences.in_groups([&](const int64_t* members, int count) {
@@ -336,7 +336,7 @@ void lstm_forward(const float* share, const float* weights, const float* start, 
       float* gate[SIDE_BY_SIDE];
       for (int b = 0; b < count; ++b) {
         int64_t r = sequences.row(members[b], t);
-        h[b] = t == 0 ? start + members[b] * stride : hidden + (r - 1) * H;
+        h[b] = t == 0 ? states + first[members[b]] * stride : hidden + (r - 1) * H;
         gate[b] = gates + r * 4 * H;
         std::memcpy(gate[b], share + r * 4 * H, 4 * H * sizeof(float));
         std::memcpy(before + r * H, h[b], H * sizeof(float));
@@ -354,9 +354,9 @@ void lstm_forward(const float* share, const float* weights, const float* start, 
 }
 
 // From the gradient of the hidden states [R, H] that of the gates before activation, and so of the share, [R, 4H].
-void lstm_backward(const float* d_hidden, const float* gates, const float* weights, const float* start,
-                   const float* carry, const int64_t* length, float* d_share, int64_t n_sequences, int64_t n_rows,
-                   int64_t H, int64_t threads, int64_t stride, int64_t gap) {
+void lstm_backward(const float* d_hidden, const float* gates, const float* weights, const float* states,
+                   const float* carry, const int64_t* first, const int64_t* length, float* d_share,
+                   int64_t n_sequences, int64_t n_rows, int64_t H, int64_t threads, int64_t stride, int64_t gap) {
   Sequences sequences(length, n_sequences, n_rows, threads);
   Room within = in_panels(weights, 4 * H, H, H, 1);
   sequences.in_groups([&](const int64_t* members, int members_count) {
@@ -369,7 +369,7 @@ void lstm_backward(const float* d_hidden, const float* gates, const float* weigh
       for (int b = 0; b < count; ++b) {
         int64_t r = sequences.row(members[b], t);
         const float *gate = gates + r * 4 * H, *c_now = carry + r * H;
-        const float* c_before = t == 0 ? start + members[b] * stride + gap : c_now - H;
+        const float* c_before = t == 0 ? states + first[members[b]] * stride + gap : c_now - H;
         float *dh = later.get() + b * 2 * H, *dc = dh + H, *out = d_share + r * 4 * H;
         for (int64_t j = 0; j < H; j += LANES) {
           Vec i = load(gate + j), f = load(gate + H + j), g = load(gate + 2 * H + j), o = load(gate + 3 * H + j);
@@ -392,12 +392,12 @@ void lstm_backward(const float* d_hidden, const float* gates, const float* weigh
   sequences.clear_rest(d_share, 4 * H);
 }
 
-// share [R, 3H] is the input's share of the gates with its bias; weights [3H, H] and bias are the hidden state's. start
-// has S hidden states, `stride` apart. Writes the hidden state after each row [R, H] and before it, the activated gates
-// and the hidden state's share of them.
-void gru_forward(const float* share, const float* weights, const float* bias, const float* start,
-                 const int64_t* length, float* hidden, float* before, float* gates, float* own, int64_t n_sequences,
-                 int64_t n_rows, int64_t H, int64_t threads, int64_t stride) {
+// share [R, 3H] is the input's share of the gates with its bias; weights [3H, H] and bias are the hidden state's. states
+// has hidden states, `stride` apart; sequence s starts from number first[s]. Writes the hidden state after each row
+// [R, H] and before it, the activated gates and the hidden state's share of them.
+void gru_forward(const float* share, const float* weights, const float* bias, const float* states,
+                 const int64_t* first, const int64_t* length, float* hidden, float* before, float* gates, float* own,
+                 int64_t n_sequences, int64_t n_rows, int64_t H, int64_t threads, int64_t stride) {
   Sequences sequences(length, n_sequences, n_rows, threads);
   Room within = in_panels(weights, H, 3 * H, 1, H);
   sequences.in_groups([&](const int64_t* members, int count) {
@@ -407,7 +407,7 @@ void gru_forward(const float* share, const float* weights, const float* bias, co
       float* row[SIDE_BY_SIDE];
       for (int b = 0; b < count; ++b) {
         int64_t r = sequences.row(members[b], t);
-        h[b] = t == 0 ? start + members[b] * stride : hidden + (r - 1) * H;
+        h[b] = t == 0 ? states + first[members[b]] * stride : hidden + (r - 1) * H;
         row[b] = own + r * 3 * H;
         std::memcpy(row[b], bias, 3 * H * sizeof(float));
         std::memcpy(gates + r * 3 * H, share + r * 3 * H, 3 * H * sizeof(float));

@@ -18,9 +18,9 @@ NO_CELL, LSTM, GRU = range(3)
 _FLAGS = ("-ffp-contract=fast",)
 _POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _SIGNATURES = {
-    "lstm_forward": [_POINTER] * 8 + [_NUMBER] * 6,
-    "lstm_backward": [_POINTER] * 7 + [_NUMBER] * 6,
-    "gru_forward": [_POINTER] * 9 + [_NUMBER] * 5,
+    "lstm_forward": [_POINTER] * 9 + [_NUMBER] * 6,
+    "lstm_backward": [_POINTER] * 8 + [_NUMBER] * 6,
+    "gru_forward": [_POINTER] * 10 + [_NUMBER] * 5,
     "gru_backward": [_POINTER] * 8 + [_NUMBER] * 4,
     "network_step": [_POINTER] * 2 + [_NUMBER] * 2 + [_POINTER, _NUMBER] * 3,
     "choose": [_POINTER, _NUMBER] + [_POINTER] * 3 + [_NUMBER] * 3 + [_POINTER] * 3,

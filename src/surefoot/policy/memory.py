@@ -11,7 +11,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from surefoot.config import Config, MemoryConfig
 from surefoot.nets.init import Initialiser
@@ -29,16 +28,22 @@ class Recall:
     """How the B rows of a minibatch lie in S sequences, one after the other."""
 
     length: Tensor
-    """[S] rows of each sequence, on the host."""
-    start: Tensor
-    """[S, n] memory state before the first step of each."""
+    """[S] rows of each sequence, on the host; a sequence may have none."""
+    first: Tensor
+    """[S] which of the states each starts from, on the host."""
+    states: Tensor
+    """[M, n] memory states."""
 
-    def filled(self, size: int) -> Recall:
-        """The same sequences and others without rows, ``size`` in all."""
-        count, width = self.start.shape
-        start = self.start.new_empty(size, width)
-        start[:count] = self.start  # what no sequence starts from is never read
-        return Recall(pad(self.length, (0, size - count)), start)
+    @classmethod
+    def single(cls, states: Tensor) -> Recall:
+        """One row for each of these states."""
+        count = states.shape[0]
+        return cls(torch.ones(count, dtype=torch.int64), torch.arange(count), states)
+
+    @cached_property
+    def start(self) -> Tensor:
+        """[S, n] memory state before the first step of each."""
+        return self.states.index_select(0, self.first.to(self.states.device))
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor]:
@@ -73,10 +78,10 @@ class Memory(nn.Module, ABC):
         outputs, after = self.sequences(features.unsqueeze(1), state)
         return outputs.squeeze(1), after
 
-    def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
-        """Rows [B, F] that belong to sequences -> rows [B, H]."""
+    def rows(self, features: Tensor, recall: Recall, own: slice) -> Tensor:
+        """Rows [B, F] that belong to sequences -> rows [B, H]; ``own`` says which columns of the states are its own."""
         place, row = recall.padded
-        outputs, _ = self.sequences(features[place], start)
+        outputs, _ = self.sequences(features[place], recall.start[:, own])
         return outputs.flatten(0, 1)[row]
 
 
@@ -103,10 +108,10 @@ class Recurrent(Memory):
         self.top = MLP(config.hidden_size, config.output_sizes, activation, False, init)
         self.n_outputs = self.top.n_outputs
 
-    def rows(self, features: Tensor, recall: Recall, start: Tensor) -> Tensor:
+    def rows(self, features: Tensor, recall: Recall, own: slice) -> Tensor:
         if self.kernel is None:
-            return super().rows(features, recall, start)
-        return self.finish(recur(self.cell, features, start, recall.length))
+            return super().rows(features, recall, own)
+        return self.finish(recur(self.cell, features, recall.states[:, own], recall.first, recall.length))
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()

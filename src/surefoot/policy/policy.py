@@ -91,7 +91,7 @@ class Policy(nn.Module):
         features: Tensor = self.value_encoder(observation)
         if self.memory is not None and self.value_memory is not None and recall is not None:
             skipped = 0 if self.value_memory is self.memory else self.memory.state_size
-            features = self.value_memory.rows(features, recall, recall.start[:, skipped:])
+            features = self.value_memory.rows(features, recall, slice(skipped, None))
         out: Tensor = self.critic(features)
         return out
 
@@ -117,11 +117,11 @@ class Policy(nn.Module):
         features, value_features = self._encode(observation)
         if self.memory is not None and self.value_memory is not None and recall is not None:
             split = self.memory.state_size
-            remembered = self.memory.rows(features, recall, recall.start[:, :split])
+            remembered = self.memory.rows(features, recall, slice(split))
             if self.value_memory is self.memory:
                 value_features = remembered
             else:
-                value_features = self.value_memory.rows(value_features, recall, recall.start[:, split:])
+                value_features = self.value_memory.rows(value_features, recall, slice(split, None))
             features = remembered
         return self.head(features), self.critic(value_features)
 

@@ -22,11 +22,21 @@ class Sequences(NamedTuple):
         """Some of them, in the order given."""
         return Sequences(*(x[which] for x in self))
 
-    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of all their rows, one sequence after the other: how far into its sequence each is, its step and its env."""
-        first = np.cumsum(self.length) - self.length
-        within = np.arange(self.length.sum()) - np.repeat(first, self.length)
-        return within, within + np.repeat(self.begin, self.length), np.repeat(self.env, self.length)
+    def first(self, n_envs: int) -> NDArray[np.int64]:
+        """Flat place t·N + env of the first row of each."""
+        return self.begin * n_envs + self.env
+
+    def rows(self, n_envs: int) -> NDArray[np.int64]:
+        """Flat places of all their rows, one sequence after the other."""
+        before = np.cumsum(self.length) - self.length
+        shift = np.repeat(self.first(n_envs) - before * n_envs, self.length)
+        places: NDArray[np.int64] = np.arange(len(shift)) * n_envs + shift
+        return places
+
+    def counts(self) -> NDArray[np.bool_]:
+        """Of all their rows, whether they do more than refresh the state."""
+        before = np.cumsum(self.length) - self.length
+        return np.arange(self.length.sum()) >= np.repeat(before + self.burn_in, self.length)
 
 
 def cut(
