@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from surefoot import PPO
@@ -22,7 +24,30 @@ from surefoot.rollout.sequences import cut, pack
 
 needs_compiler = pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
 
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
+
+class Numbers(gymnasium.Env[Any, Any]):
+    """Its action has heads, none of which is a choice among n."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (3,))
+    action_space = spaces.Dict({"x": spaces.Box(-1.0, 1.0, (2,)), "bits": spaces.MultiBinary(3)})
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        return self._observe(), float(action["x"][0] + action["bits"].sum()), self._steps == 7, False, {}
+
+    def _observe(self) -> Any:
+        return self.np_random.uniform(-1.0, 1.0, 3).astype(np.float32)
+
+
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": ("CartPole-v1", {}),
     "Box, entropy, exact KL": ("Pendulum-v1", {"ent_coef": 0.01, "kl_estimator": "exact", "target_kl": 0.01}),
     "shared, norm, clipped values, decay": (
@@ -64,12 +89,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "observations that are codes": ("FrozenLake-v1", {}),
     "heads and masks": ("surefoot/Greenhouse-v0", {"head_ent_floors": {"op": 0.1}, "ent_coef": 0.01}),
+    "heads without choices": (Numbers, {"ent_coef": 0.01}),
+    "heads without choices, exact KL": (Numbers, {"kl_estimator": "exact", "micro_batch_size": 12}),
     "beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
     "normalisers": ("surefoot/Corridor-v0", {"normalize_observations": True, "normalize_rewards": True}),
 }
 
 
-def learner_of(env: str, settings: dict[str, Any]) -> Learner:
+def learner_of(env: Any, settings: dict[str, Any]) -> Learner:
     agent = PPO(env, n_envs=4, n_steps=16, batch_size=32, n_epochs=3, compile=False, **settings)
     return agent.learner
 

@@ -20,7 +20,7 @@ from surefoot.rollout.sequences import cut, pack
 
 
 class Batch(NamedTuple):
-    """B rows. ``weight`` is 0 for rows that are no transitions or only fill up a minibatch."""
+    """B rows. ``weight`` is 1, or 0 for rows that are no transitions or only fill up a minibatch."""
 
     observation: dict[str, Tensor]
     action: Tensor
@@ -57,7 +57,8 @@ class Batch(NamedTuple):
         return Batch({name: chosen(x) for name, x in self.observation.items()}, *fields)
 
     def split(self, sizes: int | list[int]) -> Iterator[Batch]:
-        """Views of as many rows each, one after the other; one call per field, however many there are."""
+        """Pieces of as many rows each (one number divides the rows), one after the other: views, but for `notes`. One
+        call per field, however many there are."""
         leaves = {name: torch.split(x, sizes) for name, x in self.observation.items()}
         fields: Any = [repeat(None) if x is None else torch.split(x, sizes) for x in self[1:-2]]
         fields.append(repeat(None) if self.notes is None else _split_last(self.notes, sizes))

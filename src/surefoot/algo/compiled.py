@@ -31,7 +31,7 @@ from surefoot.policy.policy import Policy
 
 Run = Callable[..., Sequence[Tensor]]
 N_SIZES = 4
-"""How many sizes minibatches of sequences have at most."""
+"""How many sizes minibatches of sequences have at most. `pack` makes none that is larger than the largest."""
 N_COMMON = len(Coefficients._fields) - 1
 """Coefficients that are not by head."""
 
@@ -42,7 +42,8 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
 
     part_biases(graph)
     fuse_small_products(graph)
-    turn_narrow_products(graph)
+    if inputs[0].device.type == "cpu":
+        turn_narrow_products(graph)
     simplify_tanh(graph)
     for node in graph.graph.nodes:
         node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way

@@ -135,9 +135,9 @@ def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
     after the step (A01, M03).
     """
     device = next(policy.parameters()).device
-    rows = {name: x.flatten(0, 1).to(device) for name, x in rollout.observation.items()}
     shape = (rollout.n_steps, rollout.n_envs, -1)
     if policy.state_size == 0:
+        rows = {name: x.flatten(0, 1).to(device) for name, x in rollout.observation.items()}
         predictions = policy.prediction(rows).cpu()
         here, last = predictions[: -rollout.n_envs].view(shape), predictions[-rollout.n_envs :]
     else:

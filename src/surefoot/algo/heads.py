@@ -120,8 +120,8 @@ class HeadTally:
         return found
 
     def divergence(self) -> float:
-        """The joint KL of an action over the update (F06)."""
-        return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight
+        """The joint KL of an action over all rows absorbed so far (F06); NaN if there are none."""
+        return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight if self._weight else math.nan
 
     def divergence_of(self, step: Tensor, weight: Tensor) -> float:
         """The same of a minibatch."""

@@ -62,7 +62,7 @@ class RowSums:
             return
         rows = every[: len(ROWS)]
         if self._heads is not None:
-            self._heads.absorb(torch.unflatten(every[len(ROWS) :], 0, (2, -1)), weight, row)
+            self._heads.absorb(_by_head(every), weight, row)
         d, entropy = rows[ROWS.index("log_ratio")], rows[ROWS.index("entropy")]
         size = d.abs()
         ratio = torch.exp(bound_log_ratio(d, self._config.log_ratio_bound))
@@ -80,6 +80,11 @@ class RowSums:
         self.log_ratio_max = max(self.log_ratio_max, float(size.max()))
         self.entropy_min = min(self.entropy_min, float(entropy.min()))
         self.entropy_max = max(self.entropy_max, float(entropy.max()))
+
+
+def _by_head(rows: Tensor) -> Tensor:
+    """Log-ratio and entropy [2, A, B] in `Measured.rows`."""
+    return torch.unflatten(rows[len(ROWS) :], 0, (2, -1))
 
 
 def _sum(rows: Tensor) -> Tensor:
@@ -193,9 +198,7 @@ class Tally:
             return np.nan, np.nan
         if self.heads is not None:
             rows, weight, _ = self._last
-            return self.heads.divergence(), self.heads.divergence_of(
-                torch.unflatten(rows[len(ROWS) :], 0, (2, -1)), weight
-            )
+            return self.heads.divergence(), self.heads.divergence_of(_by_head(rows), weight)
         last = RowSums(self._coefficients.clip_range, self._config)
         last.add(*self._last)
         return from_rows, last.means()["kl"]

@@ -104,7 +104,7 @@ def chosen(logits: Tensor, status: Tensor, segments: Segments) -> tuple[Tensor, 
     lowest, legal, logits = torch.finfo(logits.dtype).min, status > 0, logits.t()
     with torch.no_grad():
         entries = torch.where(legal, logits, lowest).index_select(0, segments.padded.flatten())
-        largest = entries.view(*segments.padded.shape, -1).amax(1)
+        largest = entries.view(*segments.padded.shape, logits.shape[1]).amax(1)
         shift = largest.index_select(0, segments.owner)
     shifted = torch.where(legal, logits - shift, lowest)
     weight, members = shifted.exp(), segments.members.t().to(logits.dtype)

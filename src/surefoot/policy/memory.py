@@ -67,7 +67,7 @@ class Memory(nn.Module, ABC):
 
     @abstractmethod
     def finish(self, hidden: Tensor) -> Tensor:
-        """What is given out [..., H] -> outputs [..., n_outputs]."""
+        """What is given out, [..., n] -> outputs [..., H]."""
 
     @abstractmethod
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
