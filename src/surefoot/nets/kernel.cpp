@@ -223,6 +223,20 @@ void activate(float* x, int64_t n, int64_t activation) {
   }
 }
 
+// Rows of float32 in a rollout: those of step t begin at data + t * step and are `stride` apart.
+struct Rows {
+  float* data;
+  int64_t step, stride;
+
+  float* at(int64_t t) const { return data + t * step; }
+};
+
+// A network and what it reads and writes.
+struct Actor {
+  const Network* network;
+  Rows x, state, out;
+};
+
 void layer_norm(const float* x, float* out, const float* scale, const float* shift, float eps, int64_t n) {
   float sum = 0.0f, squares = 0.0f;
   for (int64_t j = 0; j < n; ++j) sum += x[j];
@@ -232,15 +246,13 @@ void layer_norm(const float* x, float* out, const float* scale, const float* shi
   for (int64_t j = 0; j < n; ++j) out[j] = (x[j] - mean) * inverse * scale[j] + shift[j];
 }
 
-}  // namespace
-
-extern "C" {
-
-// One step of n_rows rows: x [n, in] and states -> states after it, and outputs [n, n_outputs] if there is a head.
-void network_step(const Network* network, const float* x, int64_t x_stride, int64_t n_rows, const float* state,
-                  int64_t state_stride, float* after, int64_t after_stride, float* out, int64_t out_stride) {
-  const Network& net = *network;
-  const int64_t H = net.H;
+// One step of n_rows rows: reads x [n, in] and states of step t; writes the states of step t + 1 and, if there is a head,
+// outputs [n, n_outputs].
+void act_one(const Actor& actor, int64_t n_rows, int64_t t) {
+  const Network& net = *actor.network;
+  const float *x = actor.x.at(t), *state = actor.state.at(t);
+  float *after = actor.state.at(t + 1), *out = actor.out.at(t);
+  const int64_t H = net.H, x_stride = actor.x.stride, state_stride = actor.state.stride, out_stride = actor.out.stride;
   Room room(SIDE_BY_SIDE * 3 * net.widest);
   for (int64_t r = 0; r < n_rows; r += SIDE_BY_SIDE) {
     int count = static_cast<int>(std::min<int64_t>(SIDE_BY_SIDE, n_rows - r));
@@ -268,7 +280,7 @@ void network_step(const Network* network, const float* x, int64_t x_stride, int6
     if (net.cell == LSTM) multiply(hidden, net.within, here, H, 4 * H, count);
     if (net.cell == GRU) Linear{net.within, net.within_bias, H, 3 * H}.apply(hidden, within, count);
     for (int b = 0; b < count && net.cell != NO_CELL; ++b) {
-      float* state_after = after + (r + b) * after_stride;
+      float* state_after = after + (r + b) * state_stride;
       if (net.cell == LSTM)
         lstm_cell(here[b], hidden[b] + H, state_after, state_after + H, H);
       else
@@ -281,6 +293,16 @@ void network_step(const Network* network, const float* x, int64_t x_stride, int6
     net.head->apply(in, here, count);
     for (int b = 0; b < count; ++b) std::memcpy(out + (r + b) * out_stride, here[b], net.n_outputs * sizeof(float));
   }
+}
+
+}  // namespace
+
+extern "C" {
+
+// `act_one` of several networks, side by side if there are threads for it.
+void act(const Actor* actors, int64_t n_actors, int64_t n_rows, int64_t t, int64_t threads) {
+#pragma omp parallel for num_threads(threads) if (threads > 1 && n_actors > 1)
+  for (int64_t i = 0; i < n_actors; ++i) act_one(actors[i], n_rows, t);
 }
 
 // Draws a choice of each head for each row by the Gumbel-max trick, from logits (those of all heads one after the other;

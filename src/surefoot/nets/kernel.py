@@ -22,7 +22,7 @@ _SIGNATURES = {
     "lstm_backward": [_POINTER] * 8 + [_NUMBER] * 6,
     "gru_forward": [_POINTER] * 10 + [_NUMBER] * 5,
     "gru_backward": [_POINTER] * 8 + [_NUMBER] * 4,
-    "network_step": [_POINTER] * 2 + [_NUMBER] * 2 + [_POINTER, _NUMBER] * 3,
+    "act": [_POINTER] + [_NUMBER] * 4,
     "choose": [_POINTER, _NUMBER] + [_POINTER] * 3 + [_NUMBER] * 3 + [_POINTER] * 3,
 }
 
@@ -57,6 +57,18 @@ class Network(ctypes.Structure):
     ]
 
 
+class Rows(ctypes.Structure):
+    """Rows of float32: those of step t begin ``t · step`` numbers after the address, ``stride`` numbers apart."""
+
+    _fields_ = [("data", _POINTER), ("step", _NUMBER), ("stride", _NUMBER)]
+
+
+class Actor(ctypes.Structure):
+    """A network and what it reads and writes."""
+
+    _fields_ = [("network", ctypes.POINTER(Network)), ("x", Rows), ("state", Rows), ("out", Rows)]
+
+
 class Kernel:
     """The compiled functions; what each takes is written beside it in `kernel.cpp`."""
 
@@ -66,7 +78,7 @@ class Kernel:
             function.argtypes, function.restype = signature, _NUMBER if name == "choose" else None
         self.lstm_forward, self.lstm_backward = library.lstm_forward, library.lstm_backward
         self.gru_forward, self.gru_backward = library.gru_forward, library.gru_backward
-        self.network_step, self.choose = library.network_step, library.choose
+        self.act, self.choose = library.act, library.choose
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, also in another process, is the kernel of that process."""

@@ -6,16 +6,18 @@ fraction of torch's. Same weights and same formulas as `Policy.action_parameters
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from surefoot.nets.kernel import Kernel
+from surefoot.nets.kernel import Actor, Kernel, Rows
 from surefoot.nets.mlp import MLP
-from surefoot.policy.compiled_rows import CompiledRows
+from surefoot.policy.compiled_network import CompiledNetwork
 from surefoot.policy.encoder import Encoder, Flat
 from surefoot.policy.memory import Memory, Recurrent
 from surefoot.policy.policy import Policy
@@ -109,38 +111,41 @@ class _Compiled:
         memory, value_memory = policy.memory, policy.value_memory
         assert isinstance(policy.encoder, Encoder)
         assert memory is None or isinstance(memory, Recurrent)
-        self._storage, self._converted = storage, None
-        n_outputs = policy.head.linear.out_features
-        self._networks = [CompiledRows(kernel, policy.encoder, memory, policy.head.linear)]
-        self._skipped = [0]
-        """Numbers of state before those of each network."""
+        self._kernel, self._storage, self._converted = kernel, storage, None
+        self._networks = [CompiledNetwork(policy.encoder, memory, policy.head.linear)]
+        skipped = [0]
         if isinstance(value_memory, Recurrent) and value_memory is not memory:
             assert isinstance(policy.value_encoder, Encoder)
             assert memory is not None
-            self._networks.append(CompiledRows(kernel, policy.value_encoder, value_memory, None))
-            self._skipped.append(memory.state_size)
+            self._networks.append(CompiledNetwork(policy.value_encoder, value_memory, None))
+            skipped.append(memory.state_size)
         if policy.head.free is not None:
-            storage.parameters[:, :, n_outputs:] = _view(policy.head.free)
-        if storage.observation.dtype != np.float32:
-            self._converted = storage.features(0)
+            storage.parameters[:, :, policy.head.linear.out_features :] = _view(policy.head.free)
+        features = storage.features(0)
+        seen = storage.observation.reshape(len(storage.observation), len(features), -1)
+        if seen.dtype != np.float32:
+            self._converted = seen = features[None]
         # Addresses are found once: asking an array for its own takes as long as a layer.
-        self._n_rows, self._width = storage.features(0).shape
-        self._state, self._state_step = storage.state.ctypes.data, storage.state.strides[0]
-        self._out, self._out_step = storage.parameters.ctypes.data, storage.parameters.strides[0]
-        seen = storage.observation if self._converted is None else self._converted
-        self._seen, self._seen_step = seen.ctypes.data, 0 if self._converted is not None else seen.strides[0]
+        x, state, out = (_rows(array) for array in (seen, storage.state, storage.parameters))
+        if self._converted is not None:
+            x.step = 0
+        self._actors = (Actor * len(skipped))()
+        for actor, compiled, before in zip(self._actors, self._networks, skipped, strict=True):
+            actor.network = ctypes.pointer(compiled.network)
+            actor.x, actor.out = x, out
+            actor.state = Rows(state.data + 4 * before, state.step, state.stride)
+        self._given = ctypes.addressof(self._actors), len(skipped), len(features)
 
     def __call__(self, t: int) -> None:
         if self._converted is not None:
-            self._converted[:] = self._storage.features(t)
-        seen, out = self._seen + t * self._seen_step, self._out + t * self._out_step
-        state = self._state + t * self._state_step
-        width, out_width = self._storage.state.shape[2], self._storage.parameters.shape[2]
-        for network, skipped in zip(self._networks, self._skipped, strict=True):
-            before = state + 4 * skipped
-            network(
-                self._n_rows, (seen, self._width), (before, width), (before + self._state_step, width), (out, out_width)
-            )
+            self._converted[0] = self._storage.features(t)
+        self._kernel.act(*self._given, t, torch.get_num_threads())
+
+
+def _rows(array: Array) -> Rows:
+    """Of float32 [T, N, n]."""
+    step, stride = (n // 4 for n in array.strides[:2])
+    return Rows(array.ctypes.data, step, stride)
 
 
 class _Linear:

@@ -11,23 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from surefoot.nets.kernel import GRU, LANES, LSTM, NO_CELL, RELU, TANH, Kernel, Linear, Network, panels
+from surefoot.nets.kernel import GRU, LANES, LSTM, NO_CELL, RELU, TANH, Linear, Network, panels
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.memory import Recurrent
 
 Array = NDArray[Any]
-Place = tuple[int, int]
-"""Address of the first of several rows of float32, and by how many numbers they are apart."""
 
 
-class CompiledRows:
-    """Encoder, memory and head (each may be missing) on a few rows; weights are copied, so it is made anew after each
-    change of them."""
+class CompiledNetwork:
+    """Encoder, memory and head (each may be missing); weights are copied, so it is made anew after each change of
+    them."""
 
-    def __init__(
-        self, kernel: Kernel, encoder: Encoder | None, memory: Recurrent | None, head: nn.Linear | None
-    ) -> None:
-        self._kernel = kernel
+    def __init__(self, encoder: Encoder | None, memory: Recurrent | None, head: nn.Linear | None) -> None:
         self._kept: list[Any] = []  # what the compiled side only has addresses of
         before: list[nn.Module] = [] if encoder is None else [*encoder.trunk.layers]
         after: list[nn.Module] = [] if memory is None or head is None else [*memory.top.layers]
@@ -48,12 +43,7 @@ class CompiledRows:
             network.head, network.n_outputs = ctypes.pointer(linear), head.out_features
             widths.append(linear.width)
         network.widest = max(widths, default=0)
-        self._network = network
-        self._address = ctypes.addressof(network)
-
-    def __call__(self, n_rows: int, x: Place, state: Place, after: Place, out: Place) -> None:
-        """Read rows x and states; write the states after this step and, if there is a head, its outputs."""
-        self._kernel.network_step(self._address, *x, n_rows, *state, *after, *out)
+        self.network = network
 
     def _add_cell(self, network: Network, memory: Recurrent) -> Sequence[int]:
         cell = memory.cell
