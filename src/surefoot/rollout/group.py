@@ -43,8 +43,9 @@ class EnvGroup(Envs):
         self._mask_methods = [mask_method(env) for env in self.envs]
         only = self.layout.leaves[0]
         plain = len(self.layout.leaves) == 1 and not only.path and code_bounds(only) is None
-        self._plain = self._observation[only.name] if plain else None
-        """Where observations that are one array of numbers go without ado."""
+        self._plain = self._observation[only.name]
+        """Where observations that are one array of numbers of this form go without ado."""
+        self._plain_form = (self._plain.dtype, self._plain.shape[1:]) if plain else None
         self._codes = {leaf.name: code_bounds(leaf) for leaf in self.layout.leaves}
         self._every_row = np.ones(self.n_envs, np.bool_)
         self._every_row.flags.writeable = False
@@ -158,12 +159,9 @@ class EnvGroup(Envs):
             env.close()
 
     def _write(self, i: int, observation: Any) -> None:
-        plain = self._plain
-        if plain is not None and type(observation) is np.ndarray:
-            row = plain[i]
-            if observation.dtype == row.dtype and observation.shape == row.shape:
-                plain[i] = observation
-                return
+        if type(observation) is np.ndarray and (observation.dtype, observation.shape) == self._plain_form:
+            self._plain[i] = observation
+            return
         for leaf in self.layout.leaves:
             part = observation
             try:
