@@ -299,9 +299,8 @@ void act_one(const Actor& actor, int64_t n_rows, int64_t t) {
 
 extern "C" {
 
-// `act_one` of several networks, side by side if there are threads for it.
-void act(const Actor* actors, int64_t n_actors, int64_t n_rows, int64_t t, int64_t threads) {
-#pragma omp parallel for num_threads(threads) if (threads > 1 && n_actors > 1)
+// `act_one` of several networks, in one thread: to wake another takes as long as a network.
+void act(const Actor* actors, int64_t n_actors, int64_t n_rows, int64_t t) {
   for (int64_t i = 0; i < n_actors; ++i) act_one(actors[i], n_rows, t);
 }
 

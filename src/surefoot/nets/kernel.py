@@ -22,7 +22,7 @@ _SIGNATURES = {
     "lstm_backward": [_POINTER] * 8 + [_NUMBER] * 6,
     "gru_forward": [_POINTER] * 10 + [_NUMBER] * 5,
     "gru_backward": [_POINTER] * 8 + [_NUMBER] * 4,
-    "act": [_POINTER] + [_NUMBER] * 4,
+    "act": [_POINTER] + [_NUMBER] * 3,
     "choose": [_POINTER, _NUMBER] + [_POINTER] * 3 + [_NUMBER] * 3 + [_POINTER] * 3,
 }
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -139,7 +138,7 @@ class _Compiled:
     def __call__(self, t: int) -> None:
         if self._converted is not None:
             self._converted[0] = self._storage.features(t)
-        self._kernel.act(*self._given, t, torch.get_num_threads())
+        self._kernel.act(*self._given, t)
 
 
 def _rows(array: Array) -> Rows:
