@@ -13,6 +13,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -76,6 +77,10 @@ GOALS = [
     ("batch256", "surefoot-risk", "surefoot-scalar", 1 / 1.5),
 ]
 """(workload, ours, other, how many times as fast ours should be)."""
+
+
+PAUSE = 0.1
+"""Seconds between two systems: threads of the one before still wait for work for some ten milliseconds, in a loop."""
 
 
 @dataclass
@@ -143,6 +148,7 @@ def compare(workload: str, repeats: int, iterations: int) -> dict[str, Child]:
         children[system] = child
     for round_number in range(repeats):
         for child in children.values():
+            time.sleep(PAUSE)
             answer = child.run(iterations)
             child.walls.append(answer["wall"])
             child.cpus.append(answer["cpu"])
