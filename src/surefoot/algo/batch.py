@@ -163,22 +163,25 @@ class SequenceBatches:
         n_rows = np.add.reduceat(sequences.length, np.cumsum(n_sequences) - n_sequences)
         sizes = np.array([next((size for size in self._sizes if size >= n), n) for n in n_rows])
         # All groups are gathered at once; between two of them lies what fills up the first.
-        place, device = _spread(n_rows, sizes), self._batch.weight.device
-        order, counted = np.full(sizes.sum(), sequences.first(n_envs)[0]), np.zeros(sizes.sum(), np.float32)
-        order[place], counted[place] = sequences.rows(n_envs), sequences.counts()
+        order = _filled(sequences.rows(n_envs), n_rows, sizes, sequences.first(n_envs)[0])
+        counted = _filled(sequences.counts().astype(np.float32), n_rows, sizes)
+        device = self._batch.weight.device
         chosen = self._batch.rows(torch.from_numpy(order).to(device))
         chosen.weight.mul_(torch.from_numpy(counted).to(device))
         slots = sizes if self._sizes else n_sequences
-        place = _spread(n_sequences, slots)
-        length, first = np.zeros(slots.sum(), np.int64), np.zeros(slots.sum(), np.int64)
-        length[place], first[place] = sequences.length, sequences.first(n_envs)
-        lengths, firsts = (torch.split(torch.from_numpy(x), slots.tolist()) for x in (length, first))
-        for minibatch, own_lengths, own_firsts in zip(chosen.split(sizes.tolist()), lengths, firsts, strict=True):
-            yield minibatch._replace(recall=Recall(own_lengths, own_firsts, self._states))
+        lengths, firsts = (
+            torch.split(torch.from_numpy(_filled(x, n_sequences, slots)), slots.tolist())
+            for x in (sequences.length, sequences.first(n_envs))
+        )
+        for minibatch, length, first in zip(chosen.split(sizes.tolist()), lengths, firsts, strict=True):
+            yield minibatch._replace(recall=Recall(length, first, self._states))
 
 
-def _spread(counts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each thing goes if groups of ``counts`` things, one after the other, get ``sizes`` places each."""
+def _filled(
+    values: NDArray[Any], counts: NDArray[np.int64], sizes: NDArray[np.int64], filler: float = 0
+) -> NDArray[Any]:
+    """Groups of ``counts`` values, one after the other, each filled up to ``sizes`` entries."""
     unused = sizes - counts
-    places: NDArray[np.int64] = np.arange(counts.sum()) + np.repeat(np.cumsum(unused) - unused, counts)
-    return places
+    found = np.full(sizes.sum(), filler, values.dtype)
+    found[np.arange(len(values)) + np.repeat(np.cumsum(unused) - unused, counts)] = values
+    return found
