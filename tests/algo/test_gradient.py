@@ -76,10 +76,11 @@ def test_pieces_of_any_size_give_the_gradient_of_the_whole(kind: str) -> None:
     learner, batch = shaken()
     batch = batch._replace(weight=weights(kind))
     whole = gradient_of(learner, batch)
-    assert whole.abs().max() > 1e-2
+    largest = whole.abs().max()
+    assert largest > 1e-2
     for size in range(1, B):
         error = gradient_of(learner, batch, micro_batch_size=size) - whole
-        assert error.abs().max() < 1e-6, f"pieces of {size} rows"
+        assert error.abs().max() < 1e-6 * largest, f"pieces of {size} rows"
 
 
 @pytest.mark.parametrize("size", [1, 5, 8, 23])

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
+from surefoot.algo.batch import facts_of
 from surefoot.algo.coefficients import CoefficientPlan
 from surefoot.algo.compiled import CompiledStep
 from surefoot.algo.heads import HEAD_SUMS, head_sums
@@ -187,10 +188,12 @@ def rows_of(learner: Learner, gradient: Tensor) -> dict[str, Tensor]:
 def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
     """F02: not from the advantage, and not from the entropy bonus."""
     learner = greenhouse(ent_coef=0.1)
-    batch = batch_of(learner, learner.collect())
+    rollout = learner.collect()
+    batch, facts = batch_of(learner, rollout), facts_of(rollout, learner.family, learner.device)
     everything = rows_of(learner, gradient_of(learner, batch))
     assert all((rows != 0).any() for rows in everything.values())
-    relevant = learner.family.head_facts(batch.action, batch.mask).relevant
+    assert facts is not None
+    relevant = facts.relevant
     for h, name in enumerate(NAMES[1:], 1):
         without = batch._replace(weight=torch.where(relevant[h], 0.0, 1.0))
         assert bool(without.weight.any())

@@ -111,6 +111,7 @@ def test_replay_gives_the_old_probabilities(settings: dict[str, Any], max_length
         with torch.no_grad():
             parameters, prediction = learner.policy(batch.observation, batch.recall)
         counts = batch.weight > 0
+        assert batch.action is not None
         log_prob = learner.family.bind(parameters, batch.mask).log_prob(batch.action)
         torch.testing.assert_close(log_prob[counts], batch.log_prob[counts], rtol=0, atol=1e-5)
         torch.testing.assert_close(prediction[counts], batch.prediction[counts], rtol=0, atol=1e-5)

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from surefoot.algo.compiling import has_compiler
-from surefoot.dists.categorical import CategoricalFamily
+from surefoot.dists.categorical import CategoricalFamily, log_exponential
 from surefoot.dists.diagonal_gaussian import DiagonalGaussianFamily
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
@@ -93,6 +93,22 @@ def test_a_shift_of_all_logits_changes_no_choice() -> None:
     assert noise is not None
     plain, shifted = (family.draw_on_host(params + shift, None, noise[0]) for shift in (0.0, 2.0**16))
     assert (plain == shifted).mean() > 0.995  # a few are decided by the digits that the logits themselves lose
+
+
+def test_noise_of_choices_is_exponential() -> None:
+    n = 200_000
+    noise = log_exponential((n,), torch.Generator().manual_seed(0), torch.device("cpu")).double().exp()
+    for k in range(1, 4):  # E[x^k] = k!, Var[x^k] = (2k)! − k!²
+        mean, variance = math.factorial(k), math.factorial(2 * k) - math.factorial(k) ** 2
+        assert abs(float((noise**k).mean()) - mean) <= 5 * math.sqrt(variance / n)
+    small = float((noise < 1e-3).double().mean())
+    assert abs(small - 1e-3) <= 5 * math.sqrt(1e-3 / n)
+
+
+@pytest.mark.parametrize("uniform", [0.0, 2.0**-53, 1 - 2.0**-53])
+def test_noise_of_choices_is_finite_and_never_0(uniform: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.Tensor, "uniform_", lambda self, generator: self.fill_(uniform))
+    assert -40.0 < float(log_exponential((1,), None, torch.device("cpu"))) <= 4.0
 
 
 def test_gaussians_have_the_moments_of_their_law() -> None:

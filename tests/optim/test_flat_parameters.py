@@ -93,7 +93,7 @@ def test_norms_of_the_parts_are_those_of_their_gradients() -> None:
         sum(float(p.grad.square().sum()) for p in module.parameters() if p.grad is not None)
         for module in modules.values()
     ]
-    assert flat.squared_norms(flat.gradient).tolist() == pytest.approx(expected)
+    assert [float(x) for x in flat.squared_norms(flat.gradient)] == pytest.approx(expected)
     assert sum(expected) == pytest.approx(float(flat.gradient.square().sum()))
 
 

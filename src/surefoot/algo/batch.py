@@ -23,7 +23,8 @@ class Batch(NamedTuple):
     """B rows. ``weight`` is 1, or 0 for rows that are no transitions or only fill up a minibatch."""
 
     observation: dict[str, Tensor]
-    action: Tensor
+    action: Tensor | None
+    """None where the notes say all of it."""
     mask: Tensor | None
     log_prob: Tensor
     parameters: Tensor | None
@@ -57,8 +58,8 @@ class Batch(NamedTuple):
         return Batch({name: chosen(x) for name, x in self.observation.items()}, *fields)
 
     def split(self, sizes: int | list[int]) -> Iterator[Batch]:
-        """Pieces of as many rows each (one number divides the rows), one after the other: views, but for `notes`. One
-        call per field, however many there are."""
+        """Pieces of as many rows each (one number divides the rows), one after the other; one call per field, however
+        many there are. They are views, but for `notes` of pieces of different sizes."""
         leaves = {name: torch.split(x, sizes) for name, x in self.observation.items()}
         fields: Any = [repeat(None) if x is None else torch.split(x, sizes) for x in self[1:-2]]
         fields.append(repeat(None) if self.notes is None else _split_last(self.notes, sizes))
@@ -67,10 +68,9 @@ class Batch(NamedTuple):
 
 
 def _split_last(x: Tensor, sizes: int | list[int]) -> Sequence[Tensor]:
-    """Pieces of as many columns each, contiguous: a compiled step takes them to lie as those it was compiled for."""
-    if isinstance(sizes, int):
-        return x.view(x.shape[0], -1, sizes).transpose(0, 1).contiguous().unbind(0)
-    return [piece.contiguous() for piece in torch.split(x, sizes, 1)]
+    """Pieces of as many columns each. A step is compiled for each way in which they lie in memory; there are few."""
+    pieces = torch.split(x, sizes, 1)
+    return pieces if isinstance(sizes, int) else [piece.contiguous() for piece in pieces]
 
 
 def flatten(rollout: Rollout, estimates: Estimates, device: torch.device, facts: HeadFacts | None = None) -> Batch:
@@ -81,7 +81,7 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device, facts:
 
     return Batch(
         observation={name: rows(x[:-1]) for name, x in rollout.observation.items()},
-        action=rows(rollout.action),
+        action=rows(rollout.action) if facts is None else facts.action,
         mask=None if rollout.mask is None else rows(rollout.mask),
         log_prob=rows(torch.where(rollout.valid, rollout.log_prob, 0.0)),
         parameters=rows(rollout.parameters),

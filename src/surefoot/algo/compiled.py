@@ -75,7 +75,8 @@ class CompiledStep(Step):
         self._names = flat.names_in(policy)
         self._compiler = compiler
         self._runs: dict[tuple[int, ...], tuple[Run, list[int]]] = {}
-        """By numbers of rows, of tensors and of flags in a mask: the compiled function, and which tensors it reads."""
+        """By numbers of rows, of tensors, of flags in a mask and of rows in memory from one note to the next: the
+        compiled function, and which tensors it reads."""
         n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
         self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
         self._given: Coefficients | None = None
@@ -96,7 +97,8 @@ class CompiledStep(Step):
         count = batch.weight.shape[0]
         if batch.recall is not None and batch.recall.length.shape[0] != count:
             raise ValueError(f"{batch.recall.length.shape[0]} sequences are not filled up to {count}, as many as rows")
-        kind = count, len(rows), 0 if batch.mask is None else batch.mask.shape[1]
+        mask, notes = batch.mask, batch.notes
+        kind = count, len(rows), 0 if mask is None else mask.shape[1], 0 if notes is None else notes.stride(0)
         if kind not in self._runs:
             self._runs[kind] = self._record(batch, rows)
         run, read = self._runs[kind]

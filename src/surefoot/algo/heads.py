@@ -82,27 +82,24 @@ class HeadTally:
     """Sums up what the minibatches of an update measured of each head."""
 
     def __init__(
-        self, names: tuple[str, ...], facts: HeadFacts, counts: list[int], coefficients: Coefficients, config: PPOConfig
+        self, family: Family, facts: HeadFacts, counts: list[int], coefficients: Coefficients, config: PPOConfig
     ) -> None:
         """``facts`` of all rows of the rollout; ``counts`` says in how many transitions each head was relevant."""
-        self._names, self._facts, self._counts = names, facts, counts
+        self._names, self._outputs = family.head_names, family.head_outputs
+        self._facts, self._counts = facts, counts
         self._ent_coefs: Sequence[float] | None = coefficients.head_ent_coefs
         self._settings = (coefficients.clip_range, config.log_ratio_bound, config.kl_estimator)
-        self._sums = torch.zeros(len(HEAD_SUMS), len(names), dtype=torch.float64)
+        self._sums = torch.zeros(len(HEAD_SUMS), len(self._names), dtype=torch.float64)
         self._weight = 0.0
-
-    @property
-    def n_heads(self) -> int:
-        """A."""
-        return len(self._names)
 
     def absorb(self, step: Tensor, weight: Tensor, row: Tensor) -> None:
         """Log-ratio and entropy [2, A, B] of rows, with their weights and their places in the rollout."""
         self._sums += head_sums(step, weight, row, self._facts, *self._settings).double().cpu()
         self._weight += float(weight.double().sum())
 
-    def records(self, norms: Sequence[float]) -> dict[str, HeadRecord]:
-        """The record of each head, given its mean gradient norm."""
+    def records(self, squared_norms: Tensor) -> dict[str, HeadRecord]:
+        """The record of each head, given what `HeadNorms` found in each minibatch."""
+        norms = [float(squared_norms[:, outputs].sum(1).sqrt().mean()) for outputs in self._outputs]
         found = {}
         for h, name in enumerate(self._names):
             of = dict(zip(HEAD_SUMS, self._sums[:, h].tolist(), strict=True))
@@ -134,16 +131,13 @@ def head_divergence(log_ratio: Tensor, estimator: str) -> Tensor:
 
 
 class HeadNorms:
-    """Squared gradient norm of each head: of its rows of the last layer."""
+    """Squared gradient norm of each output of the last layer; those of a head's own outputs add up to the head's."""
 
-    def __init__(self, family: Family, flat: FlatParameters) -> None:
+    def __init__(self, flat: FlatParameters) -> None:
         slots = {slot.name: slot for slot in flat.slots}
         self._weight, self._bias = slots["head.linear.weight"], slots["head.linear.bias"]
-        self._members = torch.zeros(family.n_outputs, len(family.head_outputs), device=flat.values.device)
-        for h, outputs in enumerate(family.head_outputs):
-            self._members[outputs, h] = 1.0
 
     def __call__(self, gradient: Tensor) -> Tensor:
-        """Gradient [P] -> [A]."""
+        """Gradient [P] -> [n_outputs]."""
         weight, bias = gradient[self._weight.where].view(self._weight.shape), gradient[self._bias.where]
-        return ((weight * weight).sum(1) + bias * bias) @ self._members
+        return (weight * weight).sum(1) + bias * bias

@@ -59,8 +59,8 @@ class Terms(NamedTuple):
     penalty: Tensor
     log_ratio: Tensor
     ratio: Tensor
-    heads: Tensor | None = None
-    """[2, A, B] log-ratio and entropy by head, if the action has heads."""
+    heads: tuple[Tensor, Tensor] | None = None
+    """Log-ratio and entropy by head [A, B], if the action has heads."""
 
 
 def loss_terms(
@@ -82,8 +82,8 @@ def loss_terms(
 
 def _policy_terms(
     distribution: Distribution, batch: Batch, coefficients: Coefficients
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Log-ratio, entropy and entropy bonus [B].
+) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+    """Log-ratio, entropy and entropy bonus [B], and the first two by head.
 
     With heads they are sums over the relevant ones, so that a head which the chosen action makes irrelevant gets no
     gradient at all (F02). The sum of the heads' entropies, each given the choices before it, has the joint entropy as
@@ -94,13 +94,14 @@ def _policy_terms(
     if batch.notes is None:
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
+        assert batch.action is not None, "without notes the action itself is needed"
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
     heads = distribution.heads(batch.action, batch.notes)
     log_ratio, own = heads.log_prob - batch.notes[-len(heads.log_prob) :], coefficients.head_ent_coefs
     entropies = heads.entropy.detach() if unrewarded and own is None else heads.entropy
     entropy = entropies.sum(0)
     bonus = coefficients.ent_coef * entropy if own is None else torch.as_tensor(own).to(entropy) @ entropies
-    return log_ratio.sum(0), entropy, bonus, torch.stack([log_ratio, entropies])
+    return log_ratio.sum(0), entropy, bonus, (log_ratio, entropies)
 
 
 def objective(
@@ -141,10 +142,8 @@ def _measure(
     if not config.diagnostics:
         return Measured(loss.detach(), largest, kl, None)
     value = (terms.value, terms.value_unclipped, terms.value_clipped, terms.value_clip_active.to(loss.dtype))
-    rows = torch.stack([terms.loss, terms.policy, *value, terms.entropy, terms.penalty, terms.log_ratio])
-    if terms.heads is not None:
-        rows = torch.cat([rows, terms.heads.flatten(0, 1)])
-    return Measured(loss.detach(), largest, kl, rows)
+    rows = (terms.loss, terms.policy, *value, terms.entropy, terms.penalty, terms.log_ratio)
+    return Measured(loss.detach(), largest, kl, torch.cat([*(x.unsqueeze(0) for x in rows), *(terms.heads or ())]))
 
 
 def divergence(

@@ -36,7 +36,8 @@ class StepResult(NamedTuple):
 
     measured: Measured
     squared_norms: Tensor
-    """Squared gradient norm of each part, then of each head of the action, before clipping."""
+    """Squared gradient norm of each part, then, if the action has heads, of each output of its last layer; before
+    clipping."""
     outcome: Tensor | int
     """APPLIED, NON_FINITE, KL_EXCEEDED or IDLE."""
 
@@ -47,7 +48,7 @@ class Step(ABC):
     def __init__(self, policy: Policy, family: Family, flat: FlatParameters, adam: Adam, config: PPOConfig) -> None:
         self.policy, self.family, self.flat, self.adam, self.config = policy, family, flat, adam, config
         self._stopped = torch.zeros((), dtype=torch.bool, device=flat.values.device)
-        self._head_norms = HeadNorms(family, flat) if family.head_names else None
+        self._head_norms = HeadNorms(flat) if family.head_names else None
 
     def begin(self) -> None:
         """A new update: forget that the last one was stopped."""
@@ -75,10 +76,8 @@ class Step(ABC):
 
     def finish(self, gradient: Tensor, measured: Measured, total: Tensor, rate: Tensor | float) -> StepResult:
         """Judge a gradient and apply it; ``total`` is the weight of the batch."""
-        squared_norms = self.flat.squared_norms(gradient)
-        norm = squared_norms.sum().sqrt()
-        if self._head_norms is not None:
-            squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
+        of_parts = self.flat.squared_norms(gradient)
+        squared_norms, norm = self._all_norms(of_parts, gradient), sum(of_parts[1:], of_parts[0]).sqrt()
         finite = torch.isfinite(norm) & torch.isfinite(measured.loss) & torch.isfinite(measured.largest)
         within = torch.ones_like(finite)
         if self.config.target_kl is not None and measured.kl is not None:
@@ -93,6 +92,11 @@ class Step(ABC):
             gradient = gradient * torch.clamp(limit / norm, max=1.0)
         self.adam.step(self.flat.values, gradient, rate, allowed)
         return StepResult(measured, squared_norms, outcome)
+
+    def _all_norms(self, of_parts: list[Tensor], gradient: Tensor) -> Tensor:
+        """`StepResult.squared_norms`."""
+        of_outputs = () if self._head_norms is None else (self._head_norms(gradient),)
+        return torch.cat([*(norm.view(1) for norm in of_parts), *of_outputs])
 
 
 class EagerStep(Step):
@@ -109,10 +113,9 @@ class EagerStep(Step):
     def _finish_on_host(self, measured: Measured, total: float, rate: float) -> StepResult:
         """`finish` where reading a number costs less than computing with it: the same judgement, fewer operations."""
         gradient = self.flat.gradient
-        squared_norms = self.flat.squared_norms(gradient)
-        norm = math.sqrt(sum(squared_norms.tolist()))
-        if self._head_norms is not None:
-            squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
+        of_parts = self.flat.squared_norms(gradient)
+        squared_norms = self._all_norms(of_parts, gradient)
+        norm = math.sqrt(sum(squared_norms[: len(of_parts)].tolist()))
         if not all(math.isfinite(x) for x in (norm, float(measured.loss), float(measured.largest))):
             return StepResult(measured, squared_norms, NON_FINITE)
         limit = self.config.target_kl

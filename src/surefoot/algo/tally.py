@@ -140,8 +140,8 @@ class Tally:
         rows = self._rows or RowSums(self._coefficients.clip_range, self._config)
         mean = rows.means()
         divergence, divergence_last = self._divergence(mean["kl"])
-        norms, head_norms = self._norms()
-        totals = np.sqrt((norms**2).sum(1))
+        of_parts, of_outputs = self._all_norms()
+        norms, totals = of_parts.sqrt(), of_parts.sum(1).sqrt()
         advantages = estimates.raw_advantages[valid].double()
         if not advantages.numel():
             advantages = torch.full((1,), torch.nan, dtype=torch.float64)
@@ -180,12 +180,12 @@ class Tally:
             explained_variance=estimates.explained_variance,
             gradient_norm=float(totals.mean()),
             gradient_norms=dict(zip(self._parts, norms.mean(0).tolist(), strict=True)),
-            clipped_gradients=float((totals > longest).mean()) if longest else 0.0,
+            clipped_gradients=float((totals > longest).double().mean()) if longest else 0.0,
             gradient_steps=self.gradient_steps,
             skipped_steps=len(self.non_finite),
             kl_stop=self.kl_stop,
             non_finite=tuple(self.non_finite),
-            heads={} if self.heads is None else self.heads.records(head_norms.tolist()),
+            heads={} if self.heads is None else self.heads.records(of_outputs),
             measured=self._config.diagnostics,
         )
 
@@ -203,12 +203,10 @@ class Tally:
         last.add(*self._last)
         return from_rows, last.means()["kl"]
 
-    def _norms(
-        self,
-    ) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
-        """Gradient norms [minibatches, parts], and of each head."""
+    def _all_norms(self) -> tuple[Tensor, Tensor]:
+        """Squared gradient norms, of the parts and of what `HeadNorms` finds, in each minibatch."""
         n = len(self._parts)
         if not self._squared_norms:
-            return np.full((1, n), np.nan), np.full(0 if self.heads is None else self.heads.n_heads, np.nan)
-        norms = torch.stack(self._squared_norms).double().sqrt().cpu().numpy()
-        return norms[:, :n], norms[:, n:].mean(0)
+            return torch.full((1, n), torch.nan), torch.full((1, 0), torch.nan)
+        found = torch.stack(self._squared_norms).double().cpu()
+        return found[:, :n], found[:, n:]

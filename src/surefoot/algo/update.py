@@ -51,7 +51,7 @@ class Updater:
         heads = None
         if facts is not None:
             counts = (facts.relevant & (batch.weight > 0)).sum(1).tolist()
-            heads = HeadTally(family.head_names, facts, counts, coefficients, self._ppo)
+            heads = HeadTally(family, facts, counts, coefficients, self._ppo)
         tally = Tally(tuple(flat.slices), coefficients, self._ppo, heads)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.

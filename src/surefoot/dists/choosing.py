@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 FORBIDDEN = np.float32(-1e30)
 """In place of the logits of illegal entries: no noise makes up for it, and differences do not overflow."""
-TINY = np.finfo(np.float32).tiny
 
 
 class ChoiceTables(NamedTuple):

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
-from surefoot.dists.choosing import TINY, ChoiceTables, Chooser
+from surefoot.dists.choosing import ChoiceTables, Chooser
 from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, refuse_mask
 from surefoot.dists.plan import Plan, chooser_of, plan_of
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of
@@ -63,12 +63,13 @@ class Factored(Distribution):
             found = torch.cat([found, torch.stack(others, -1)], -1)
         return torch.where(self._plan.dependence.relevance(choice), found, 0.0) if self._plan.has_irrelevant else found
 
-    def heads(self, action: Tensor, notes: Tensor) -> HeadTerms:
+    def heads(self, action: Tensor | None, notes: Tensor) -> HeadTerms:
         """A choice head that does not matter is noted as one without a legal choice."""
         width = self._logits.shape[-1]
         log_prob, entropy = laws_of.chosen(self._logits, notes[:width], self._plan.segments)
         if not self._others:
             return HeadTerms(log_prob, entropy)
+        assert action is not None, "the notes say nothing of heads that are no choices"
         relevant = notes[width : width + len(self._others)] > 0
         log_probs = torch.stack([other.distribution.log_prob(action[..., other.columns]) for other in self._others])
         entropies = torch.stack([other.distribution.entropy() for other in self._others])
@@ -225,7 +226,8 @@ class FactoredFamily(Family):
         status, chosen = legal * matters.index_select(1, segments.owner), choice + segments.first
         status.scatter_(1, chosen, (4.0 * legal.gather(1, chosen) - 2.0) * matters[:, :n_choices])
         notes = torch.cat([status, matters[:, n_choices:]], 1)
-        return HeadFacts(*(x.t().contiguous() for x in (relevant, n_legal, notes)))
+        rest = None if n_choices == len(self._heads) else action
+        return HeadFacts(relevant.t().contiguous(), n_legal.t().contiguous(), notes.t().contiguous(), rest)
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self._form.names:
@@ -247,8 +249,8 @@ class FactoredFamily(Family):
         if self.action_dtype != torch.int64:
             return None
         segments = self._plan(wide=False, device=torch.device("cpu")).segments
-        noise = torch.empty(n_steps, n_envs, *segments.padded.shape).exponential_(generator=generator)
-        log_noise: Array = noise.clamp_(min=float(TINY)).log_().numpy()
+        shape = (n_steps, n_envs, *segments.padded.shape)
+        log_noise: Array = log_exponential(shape, generator, torch.device("cpu")).numpy()
         log_noise += np.where(segments.is_real.numpy(), np.float32(0.0), np.float32(np.inf))  # never chosen
         return log_noise
 

@@ -33,6 +33,8 @@ class HeadFacts(NamedTuple):
     """[A, B] how many legal choices the head had; 0 for a head that is no choice among n."""
     notes: Tensor
     """[M, B] all that `Distribution.heads` wants to know of it, as numbers."""
+    action: Tensor | None = None
+    """[B, *action_shape] the stored actions, if the notes do not say all of them."""
 
 
 class Distribution(ABC):
@@ -66,8 +68,9 @@ class Distribution(ABC):
         """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
         return self.log_prob(action).unsqueeze(-1)
 
-    def heads(self, action: Tensor, notes: Tensor) -> HeadTerms:
-        """The terms of each of the family's `head_names`; ``notes`` begins with the rows of `HeadFacts.notes`."""
+    def heads(self, action: Tensor | None, notes: Tensor) -> HeadTerms:
+        """The terms of each of the family's `head_names`, from `HeadFacts.action` and a tensor that begins with the
+        rows of `HeadFacts.notes`."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
 

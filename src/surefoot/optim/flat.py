@@ -51,10 +51,10 @@ class FlatParameters:
         """Each parameter by name, as a view."""
         return {slot.name: self.values[slot.where].view(slot.shape) for slot in self.slots}
 
-    def squared_norms(self, vector: Tensor) -> Tensor:
+    def squared_norms(self, vector: Tensor) -> list[Tensor]:
         """Squared norm of each part of a vector [P], in the order of ``slices``."""
         pieces = [vector[where] for where in self.slices.values()]
-        return torch.stack([torch.dot(piece, piece) for piece in pieces])
+        return [torch.dot(piece, piece) for piece in pieces]
 
     def names_in(self, module: nn.Module) -> list[str]:
         """What ``module``, which holds the parts, calls the parameter of each slot."""
