@@ -315,6 +315,16 @@ WRONG: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
         r"has shape \(6,\), not \(5,\): one flag for each choice of '0' \(2\), '1' \(3\)",
     ),
     "two axes": (FOUR, None, [[True] * 4] * 2, r"has shape \(2, 4\)"),
+    "a column": (FOUR, None, np.ones((4, 1), bool), r"has shape \(4, 1\), not \(4,\)"),
+    "a byte that is neither 0 nor 1": (FOUR, None, np.array([0, 1, 2, 1], np.uint8), "holds 2; it must hold True"),
+    "a negative byte": (FOUR, None, np.array([0, 1, -1, 1], np.int8), "holds -1; it must hold True"),
+    "letters": (FOUR, None, np.array(list("abcd"), "S1"), "has dtype"),
+    "a column for a head": (
+        PAIR,
+        HEADS,
+        {"op": np.ones((2, 1), bool), "way": np.ones(3, bool)},
+        r"head 'op', has shape \(2, 1\), not \(2,\)",
+    ),
     "neither 0 nor 1": (FOUR, None, [0, 1, 2, 1], "holds 2; it must hold True and False, or 1 and 0"),
     "logits": (FOUR, None, [0.0, -np.inf, 0.0, 0.0], "holds -inf"),
     "text": (FOUR, None, ["yes", "no", "yes", "no"], "has dtype"),
@@ -393,6 +403,8 @@ FORMS: dict[str, Any] = {
     "by head": {"op": OP, "way": WAY},
     "by head in another order": {"way": WAY, "op": OP},
     "by head, numbers": {"op": OP, "way": WAY.astype(float)},
+    "by head, bytes": {"op": OP.astype(np.uint8), "way": WAY.astype(np.int8)},
+    "by head, parts of arrays": {"op": np.repeat(OP, 2)[::2], "way": np.repeat(WAY, 2)[::2]},
     "by head, lists": {"op": [1, 0], "way": [1, 1, 0]},
 }
 
