@@ -26,6 +26,7 @@ from surefoot.dists.interface import HeadFacts
 from surefoot.envs import register_envs
 from surefoot.errors import ConfigError
 from surefoot.heads import HeadSpec
+from surefoot.math import kl
 
 register_envs()
 NAMES = ("op", "slot", "kind")
@@ -44,7 +45,7 @@ def test_sums_by_hand() -> None:
     n_legal = torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]])
     facts = HeadFacts(relevant, n_legal, NO_NOTES)
     step, row = torch.stack([log_ratio, entropy]), torch.tensor([2, 0, 1])
-    found = head_sums(step[..., row], torch.ones(3), row, facts, 0.2, "clamp", "k3")
+    found = head_sums(step[..., row], kl.k3(log_ratio[:, row]), torch.ones(3), row, facts, 0.2, "clamp")
     sums = dict(zip(HEAD_SUMS, found.tolist(), strict=True))
     assert sums["relevant"] == [3.0, 2.0]
     assert sums["choosing"] == [3.0, 1.0]
@@ -59,14 +60,14 @@ def test_sums_by_hand() -> None:
 def test_rows_without_weight_do_not_count() -> None:
     facts = HeadFacts(torch.ones(1, 2, dtype=torch.bool), torch.full((1, 2), 2.0), NO_NOTES)
     step = torch.stack([torch.tensor([[0.0, 5.0]]), torch.ones(1, 2)])
-    found = head_sums(step, torch.tensor([1.0, 0.0]), torch.arange(2), facts, 0.2, "clamp", "k3")
+    found = head_sums(step, kl.k3(step[0]), torch.tensor([1.0, 0.0]), torch.arange(2), facts, 0.2, "clamp")
     assert found[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
 
 
 def test_rows_that_are_used_twice_count_twice() -> None:
     facts = HeadFacts(torch.tensor([[True, False]]), torch.full((1, 2), 2.0), NO_NOTES)
     step = torch.stack([torch.tensor([[0.1, 0.0, -0.1]]), torch.tensor([[0.5, 0.0, 0.4]])])
-    found = head_sums(step, torch.ones(3), torch.tensor([0, 1, 0]), facts, 0.2, "clamp", "k2")
+    found = head_sums(step, kl.k2(step[0]), torch.ones(3), torch.tensor([0, 1, 0]), facts, 0.2, "clamp")
     wanted = [2.0, 2.0, math.exp(0.1) + math.exp(-0.1), 0.01, 0.0, 0.9, 0.9 / math.log(2)]
     assert found[:, 0].tolist() == pytest.approx(wanted)
 

@@ -55,10 +55,10 @@ class HeadRecord:
 
 
 def head_sums(
-    step: Tensor, weight: Tensor, row: Tensor, facts: HeadFacts, clip_range: float, bound: Bound, estimator: str
+    step: Tensor, divergence: Tensor, weight: Tensor, row: Tensor, facts: HeadFacts, clip_range: float, bound: Bound
 ) -> Tensor:
-    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, A, B] of rows with a weight and a
-    place in the rollout [B], of which ``facts`` are. An irrelevant head has log-ratio and entropy 0."""
+    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, A, B] and `head_divergence` of rows
+    with a weight and a place in the rollout [B], of which ``facts`` are. An irrelevant head has 0 of each."""
     log_ratio, entropy = step
     excess = torch.exp(bound_log_ratio(log_ratio, bound)) - 1.0
     # What the rollout says is looked at once for each of its rows, however often these were used.
@@ -70,7 +70,7 @@ def head_sums(
         n_relevant,
         (relevant * has_choice) @ used,
         n_relevant + excess @ weight,
-        head_divergence(log_ratio, estimator) @ weight,
+        divergence @ weight,
         clip_fraction_indicator(excess + 1.0, clip_range) @ weight,
         entropy @ weight,
         (entropy * share.index_select(1, row)) @ weight,
@@ -88,14 +88,16 @@ class HeadTally:
         self._names, self._outputs = family.head_names, family.head_outputs
         self._facts, self._counts = facts, counts
         self._ent_coefs: Sequence[float] | None = coefficients.head_ent_coefs
-        self._settings = (coefficients.clip_range, config.log_ratio_bound, config.kl_estimator)
+        self._clip_range, self._config = coefficients.clip_range, config
         self._sums = torch.zeros(len(HEAD_SUMS), len(self._names), dtype=torch.float64)
-        self._weight = 0.0
 
-    def absorb(self, step: Tensor, weight: Tensor, row: Tensor) -> None:
-        """Log-ratio and entropy [2, A, B] of rows, with their weights and their places in the rollout."""
-        self._sums += head_sums(step, weight, row, self._facts, *self._settings).double().cpu()
-        self._weight += float(weight.double().sum())
+    def absorb(self, step: Tensor, weight: Tensor, row: Tensor) -> Tensor:
+        """Log-ratio and entropy [2, A, B] of rows, with their weights and their places in the rollout; their joint
+        divergence [B]."""
+        divergence = self._divergence(step)
+        sums = head_sums(step, divergence, weight, row, self._facts, self._clip_range, self._config.log_ratio_bound)
+        self._sums += sums.double().cpu()
+        return divergence.sum(0)
 
     def records(self, squared_norms: Tensor) -> dict[str, HeadRecord]:
         """The record of each head, given what `HeadNorms` found in each minibatch."""
@@ -116,13 +118,12 @@ class HeadTally:
             )
         return found
 
-    def divergence(self) -> float:
-        """The joint KL of an action over all rows absorbed so far (F06); NaN if there are none."""
-        return float(self._sums[HEAD_SUMS.index("kl")].sum()) / self._weight if self._weight else math.nan
+    def joint_divergence(self, step: Tensor, weight: Tensor) -> float:
+        """The mean over some rows (F06)."""
+        return float((self._divergence(step).sum(0) @ weight) / weight.sum())
 
-    def divergence_of(self, step: Tensor, weight: Tensor) -> float:
-        """The same of a minibatch."""
-        return float((head_divergence(step[0], self._settings[-1]).sum(0) @ weight) / weight.sum())
+    def _divergence(self, step: Tensor) -> Tensor:
+        return head_divergence(step[0], self._config.kl_estimator)
 
 
 def head_divergence(log_ratio: Tensor, estimator: str) -> Tensor:

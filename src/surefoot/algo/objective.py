@@ -143,7 +143,9 @@ def _measure(
         return Measured(loss.detach(), largest, kl, None)
     value = (terms.value, terms.value_unclipped, terms.value_clipped, terms.value_clip_active.to(loss.dtype))
     rows = (terms.loss, terms.policy, *value, terms.entropy, terms.penalty, terms.log_ratio)
-    return Measured(loss.detach(), largest, kl, torch.cat([*(x.unsqueeze(0) for x in rows), *(terms.heads or ())]))
+    if terms.heads is None:
+        return Measured(loss.detach(), largest, kl, torch.stack(rows))
+    return Measured(loss.detach(), largest, kl, torch.cat([*(row.unsqueeze(0) for row in rows), *terms.heads]))
 
 
 def divergence(

@@ -61,14 +61,15 @@ class RowSums:
         if not row.shape[0]:
             return
         rows = every[: len(ROWS)]
-        if self._heads is not None:
-            self._heads.absorb(_by_head(every), weight, row)
         d, entropy = rows[ROWS.index("log_ratio")], rows[ROWS.index("entropy")]
         size = d.abs()
         ratio = torch.exp(bound_log_ratio(d, self._config.log_ratio_bound))
-        estimators = {"k1": kl.k1, "k2": kl.k2}
+        if self._heads is None:
+            divergence = {"k1": kl.k1, "k2": kl.k2}.get(self._config.kl_estimator, kl.k3)(d)
+        else:
+            divergence = self._heads.absorb(_by_head(every), weight, row)
         derived = [
-            estimators.get(self._config.kl_estimator, kl.k3)(d),
+            divergence,
             clip_fraction_indicator(ratio, self._clip_range),
             ratio,
             d * d,
@@ -198,7 +199,7 @@ class Tally:
             return np.nan, np.nan
         if self.heads is not None:
             rows, weight, _ = self._last
-            return self.heads.divergence(), self.heads.divergence_of(_by_head(rows), weight)
+            return from_rows, self.heads.joint_divergence(_by_head(rows), weight)
         last = RowSums(self._coefficients.clip_range, self._config)
         last.add(*self._last)
         return from_rows, last.means()["kl"]

@@ -36,7 +36,7 @@ def k3(log_ratio: Tensor) -> Tensor:
     d = log_ratio.clamp(max=LOG_RATIO_BOUND)
     x, radius = (d, _SERIES_RADIUS) if d.dtype == torch.float64 else (d.to(torch.float32), _SINGLE_PRECISION_RADIUS)
     is_near = x.abs() < radius
-    near = _series(torch.where(is_near, x, 0.0))
+    near = _series(x.clamp(-radius, radius))
     return torch.where(is_near, near, torch.exp(x) - (1.0 + x)).to(d.dtype)
 
 
