@@ -77,7 +77,9 @@ class Step(ABC):
     def finish(self, gradient: Tensor, measured: Measured, total: Tensor, rate: Tensor | float) -> StepResult:
         """Judge a gradient and apply it; ``total`` is the weight of the batch."""
         of_parts = self.flat.squared_norms(gradient)
-        squared_norms, norm = self._all_norms(of_parts, gradient), sum(of_parts[1:], of_parts[0]).sqrt()
+        norm = sum(of_parts[1:], of_parts[0]).sqrt()
+        of_outputs = () if self._head_norms is None else (self._head_norms(gradient),)
+        squared_norms = torch.cat([*(part.view(1) for part in of_parts), *of_outputs])
         finite = torch.isfinite(norm) & torch.isfinite(measured.loss) & torch.isfinite(measured.largest)
         within = torch.ones_like(finite)
         if self.config.target_kl is not None and measured.kl is not None:
@@ -92,11 +94,6 @@ class Step(ABC):
             gradient = gradient * torch.clamp(limit / norm, max=1.0)
         self.adam.step(self.flat.values, gradient, rate, allowed)
         return StepResult(measured, squared_norms, outcome)
-
-    def _all_norms(self, of_parts: list[Tensor], gradient: Tensor) -> Tensor:
-        """`StepResult.squared_norms`."""
-        of_outputs = () if self._head_norms is None else (self._head_norms(gradient),)
-        return torch.cat([*(norm.view(1) for norm in of_parts), *of_outputs])
 
 
 class EagerStep(Step):
@@ -113,9 +110,10 @@ class EagerStep(Step):
     def _finish_on_host(self, measured: Measured, total: float, rate: float) -> StepResult:
         """`finish` where reading a number costs less than computing with it: the same judgement, fewer operations."""
         gradient = self.flat.gradient
-        of_parts = self.flat.squared_norms(gradient)
-        squared_norms = self._all_norms(of_parts, gradient)
-        norm = math.sqrt(sum(squared_norms[: len(of_parts)].tolist()))
+        squared_norms = torch.stack(self.flat.squared_norms(gradient))
+        norm = math.sqrt(sum(squared_norms.tolist()))
+        if self._head_norms is not None:
+            squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
         if not all(math.isfinite(x) for x in (norm, float(measured.loss), float(measured.largest))):
             return StepResult(measured, squared_norms, NON_FINITE)
         limit = self.config.target_kl
