@@ -91,9 +91,15 @@ class Step(ABC):
         self._stopped.copy_(self._stopped | (finite & ~within))
         limit = self.config.max_grad_norm
         if limit:
-            gradient = gradient * torch.clamp(limit / norm, max=1.0)
+            gradient = gradient * _once(torch.clamp(limit / norm, max=1.0))
         self.adam.step(self.flat.values, gradient, rate, allowed)
         return StepResult(measured, squared_norms, outcome)
+
+
+def _once(number: Tensor) -> Tensor:
+    """The same number, which a compiled function then computes once and not anew for every few parameters: it stores
+    what a reduction gives, if that is over eight entries or more."""
+    return number.expand(16).amax()
 
 
 class EagerStep(Step):
