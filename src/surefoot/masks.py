@@ -99,10 +99,10 @@ class MaskForm:
                 width = len(given[0])
                 alike = width in (self.flat_width, self.wide_width) and list(map(_shape, given)) == [(width,)] * n
             # For many small arrays much faster than `np.concatenate`. Numbers of more than a byte make it longer.
-            joined = bytearray().join(parts) if alike else bytearray()
+            joined = bytearray().join(parts) if alike else None
         except (AttributeError, BufferError, IndexError, KeyError, TypeError, ValueError):
             return None
-        if len(joined) != n * width or joined.translate(None, FLAGS):
+        if joined is None or len(joined) != n * width or joined.translate(None, FLAGS):
             return None
         return np.frombuffer(joined, np.bool_).reshape(n, width)
 

@@ -307,7 +307,7 @@ FOUR = spaces.Discrete(4)
 PAIR = spaces.MultiDiscrete([2, 3])
 HEADS = (HeadSpec("op", ("GO", "STAY")), HeadSpec("way", 3, relevant_when={"op": "GO"}))
 WRONG: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
-    "too short": (FOUR, None, [True] * 3, r"action_masks\(\) of env 1 .* after step 0 has shape \(3,\), not \(4,\)"),
+    "too short": (FOUR, None, [True] * 3, r"has shape \(3,\), not \(4,\)"),
     "too long": (
         PAIR,
         None,
@@ -315,6 +315,7 @@ WRONG: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
         r"has shape \(6,\), not \(5,\): one flag for each choice of '0' \(2\), '1' \(3\)",
     ),
     "two axes": (FOUR, None, [[True] * 4] * 2, r"has shape \(2, 4\)"),
+    "empty": (FOUR, None, [], r"has shape \(0,\), not \(4,\)"),
     "a column": (FOUR, None, np.ones((4, 1), bool), r"has shape \(4, 1\), not \(4,\)"),
     "a byte that is neither 0 nor 1": (FOUR, None, np.array([0, 1, 2, 1], np.uint8), "holds 2; it must hold True"),
     "a negative byte": (FOUR, None, np.array([0, 1, -1, 1], np.int8), "holds -1; it must hold True"),
@@ -343,19 +344,38 @@ WRONG: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {
 }
 
 
+@pytest.mark.parametrize("env", [0, 1])
+@pytest.mark.parametrize("step", [0, 1])
 @pytest.mark.parametrize(("space", "heads", "mask", "message"), WRONG.values(), ids=WRONG.keys())
-def test_a_mask_of_the_wrong_form_is_named_with_its_env(space: Any, heads: Any, mask: Any, message: str) -> None:
+def test_a_mask_of_the_wrong_form_is_named(
+    space: Any, heads: Any, mask: Any, message: str, step: int, env: int
+) -> None:
+    """With its env and its step, whether it comes first or behind masks of the right form."""
     good: Any = {} if heads is not None else np.ones(sum(getattr(space, "nvec", [4])), bool)
-    envs = EnvGroup([Told(space, lambda _: good, heads), Told(space, lambda _: mask, heads)])
     if isinstance(space, spaces.Box):
-        envs = EnvGroup([Told(space, lambda _: mask)])
+        good = mask
+        if (step, env) != (0, 0):
+            return
+    told = [Told(space, lambda clock: mask if clock == step else good, heads), Told(space, lambda _: good, heads)]
+    envs = EnvGroup(told if env == 0 else told[::-1])
 
-    def begin() -> None:
+    def run() -> None:
         envs.reset(0)
         envs.action_masks()
+        envs.step(np.zeros((2, *space.shape), int))
+        envs.action_masks()
 
-    with pytest.raises(EnvError, match=message):
-        begin()
+    with pytest.raises(EnvError, match=rf"action_masks\(\) of env {env} \(Told\) after step {step}.*{message}"):
+        run()
+
+
+def test_an_empty_mask_in_the_info_is_named() -> None:
+    class Empty(Gates):
+        def _info(self) -> dict[str, Any]:
+            return {"action_mask": np.zeros(0, bool)}
+
+    with pytest.raises(EnvError, match=r"info\['action_mask'\] of env 0 \(Empty\) after step 0 has shape \(0,\)"):
+        learner_on(EnvGroup([Empty(0, "info"), Gates(1, "info")]), n_steps=8, batch_size=16).collect()
 
 
 NOTHING_LEGAL: dict[str, tuple[spaces.Space[Any], Any, Any, str]] = {

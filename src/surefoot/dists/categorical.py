@@ -56,8 +56,9 @@ class Categorical(Distribution):
 def log_exponential(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     """ln E of independent E ~ Exponential(1), finite, in float32 whatever the logits are.
 
-    E = −ln U, which takes half as long as `Tensor.exponential_`; from float64, since noise of few digits would favour
-    some actions. U may be 0 but not 1, so that E is above 0 (and wins against no illegal action) but may be infinite.
+    E = −ln U, which for a whole rollout takes half as long as `Tensor.exponential_`; from float64, since noise of few
+    digits would favour some actions. U may be 0 but not 1, so that E is above 0 (and wins against no illegal action)
+    but may be infinite.
     """
     noise = torch.empty(shape, dtype=torch.float64, device=device).uniform_(generator=generator)
     return noise.log_().neg_().to(torch.float32).log_().clamp_(max=LARGEST_LOG_NOISE)

@@ -32,9 +32,9 @@ class HeadFacts(NamedTuple):
     n_legal: Tensor
     """[A, B] how many legal choices the head had; 0 for a head that is no choice among n."""
     notes: Tensor
-    """[M, B] all that `Distribution.heads` wants to know of it, as numbers."""
+    """[M, B] what `Distribution.heads` wants to know of choices, and of which other heads matter, as numbers."""
     action: Tensor | None = None
-    """[B, *action_shape] the stored actions, if the notes do not say all of them."""
+    """[B, *action_shape] the stored actions, if some head is no choice: the notes do not say what it did."""
 
 
 class Distribution(ABC):

@@ -93,7 +93,7 @@ def _relative_entropy_terms(log_p: Tensor, log_q: Tensor) -> Tensor:
     # Where p = 0 the ratio is not read; 0 stands in, since its own value may be inf − inf.
     d = torch.where(p > 0, log_q - log_p, 0.0)
     is_near = d.abs() < _SERIES_RADIUS
-    near = p * _series(torch.where(is_near, d, 0.0))
+    near = p * _series(d.clamp(-_SERIES_RADIUS, _SERIES_RADIUS))
     return torch.where(is_near & (p > 0), near, q - p - p * d)
 
 

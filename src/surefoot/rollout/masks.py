@@ -81,8 +81,9 @@ class MaskRows:
         except (EnvError, ValueError):  # of different forms, or one is wrong: one by one it can be named
             pass
         for i, (given, whose) in noted.items():
-            one = {k: _batched(v) for k, v in given.items()} if isinstance(given, Mapping) else _batched(given)
-            self.write_rows(slice(i, i + 1), self.form.read(one, 1, whose()))
+            name, by_head = whose(), isinstance(given, Mapping)
+            one = {k: _batched(v, name) for k, v in given.items()} if by_head else _batched(given, name)
+            self.write_rows(slice(i, i + 1), self.form.read(one, 1, name))
 
     def write_rows(self, which: slice | Array, rows: Array) -> None:
         """Keep read masks of some envs."""
@@ -190,8 +191,8 @@ def _stacked(given: list[Any]) -> Any:
     return found
 
 
-def _batched(given: Any) -> Array:
+def _batched(given: Any, whose: str) -> Array:
     try:
         return np.asarray(given)[None]
     except ValueError as error:
-        raise EnvError(f"an action mask must be an array of flags, got {given!r} ({error})") from None
+        raise EnvError(f"{whose} must be an array of flags, not {given!r} ({error})") from None
