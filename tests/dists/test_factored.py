@@ -21,6 +21,7 @@ from surefoot.dists.interface import HeadTerms
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 from surefoot.heads import HeadSpec
 from surefoot.masks import MaskForm
+from surefoot.math.segments import Segments
 from surefoot.nets.kernel import load_kernel
 from surefoot.policy.compiled_choice import CompiledChoice
 
@@ -254,23 +255,27 @@ def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> N
 @every_case
 @every_form
 def test_notes_say_what_was_legal_and_what_was_chosen(case: Case, form: str) -> None:
-    """Of a mask that depends on choices, what was in force; of a head that does not matter, nothing."""
+    """Of a mask that depends on choices, what was in force; of a head that does not matter, one choice, as if legal."""
     family, masks = case.family(), masks_of(case, form)
     row = flat_row(case, masks)
     first = np.cumsum(case.sizes) - case.sizes
+    segments = Segments.of(case.sizes)
     for choice in case.classes():
         facts = family.head_facts(torch.tensor(choice).expand(B, -1), row)
-        assert facts.notes.shape == (sum(case.sizes), B)
+        assert facts.notes.shape == (len(segments.place), B)
+        assert (facts.notes[~segments.is_place] == 0).all()
+        notes = facts.notes[segments.is_place]
+        assert len(notes) == sum(case.sizes)
         for b, (h, size) in itertools.product(range(B), enumerate(case.sizes)):
             legal = np.ones(size) if masks is None else masks[case.heads[h].name][b]
             given = case.given[h]
             if legal.ndim == 2 and given is not None:
                 legal = legal[choice[given]]
             assert facts.n_legal[h, b] == legal.sum()
-            expected = legal.astype(float)
-            expected[choice[h]] = 2.0 if legal[choice[h]] else -2.0
-            own = facts.notes[first[h] : first[h] + size, b]
-            assert own.tolist() == (expected if facts.relevant[h, b] else np.zeros(size)).tolist()
+            matters = bool(facts.relevant[h, b])
+            expected = legal.astype(float) * matters
+            expected[choice[h]] = 2.0 if legal[choice[h]] or not matters else -2.0
+            assert notes[first[h] : first[h] + size, b].tolist() == expected.tolist()
 
 
 def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:

@@ -81,3 +81,59 @@ def test_leading_axes_are_kept() -> None:
     laws = math_segments.normalise(torch.zeros(4, 6, 5), torch.ones(4, 6, 5, dtype=torch.bool), segments)
     assert math_segments.entropy(laws, segments).shape == (4, 6, 2)
     assert math_segments.draw(laws, segments, None).shape == (4, 6, 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "blocks"),
+    [
+        ([2, 3, 4], ((3, 4),)),
+        ([5], ((1, 5),)),
+        ([], ((0, 1),)),
+        ([2, 2, 1000], ((2, 2), (1, 1000))),
+        ([1000, 2, 2], ((2, 1000), (1, 2))),
+        ([1, 1, 1, 1, 30, 30], ((4, 1), (2, 30))),
+    ],
+)
+def test_laws_are_filled_up_in_blocks(sizes: list[int], blocks: tuple[tuple[int, int], ...]) -> None:
+    segments = Segments.of(sizes)
+    assert segments.blocks == blocks
+    assert len(segments.place) <= 2 * sum(sizes)
+    assert segments.place[segments.is_place].tolist() == list(range(sum(sizes)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e30])
+@pytest.mark.parametrize("sizes", [[2, 3, 4], [2, 2, 50], [50, 2, 2], [3]])
+def test_chosen_entries_are_those_of_each_law(sizes: list[int], scale: float) -> None:
+    """Against one softmax after the other, with gradient: legal and illegal entries, and laws with one legal entry."""
+    generator = torch.Generator().manual_seed(0)
+    n_rows, segments = 7, Segments.of(sizes)
+    logits = (scale * torch.randn(n_rows, sum(sizes), generator=generator, dtype=torch.float64)).requires_grad_()
+    columns, expected = torch.zeros(sum(sizes), n_rows, dtype=torch.float64), []
+    for h, size in enumerate(sizes):
+        first = sum(sizes[:h])
+        for b in range(n_rows):
+            choice = int(torch.randint(size, (), generator=generator))
+            legal = torch.rand(size, generator=generator) < (0.0 if (b + h) % 3 == 0 else 0.7)
+            legal[choice] = True
+            log_p = torch.log_softmax(logits[b, first : first + size][legal], 0)
+            expected += [log_p[int(legal[:choice].sum())], -(log_p.exp() * log_p).sum()]
+            columns[first : first + size, b] = legal.double()
+            columns[first + choice, b] = 2.0
+    status = torch.where(segments.is_place[:, None], columns[segments.place], 0.0)
+    found = torch.stack(math_segments.chosen(logits, status, segments), -1).flatten()
+    torch.testing.assert_close(found, torch.stack(expected))
+    weights = torch.randn(len(found), generator=generator, dtype=torch.float64)
+    own, other = (torch.autograd.grad((weights * x).sum(), logits)[0] for x in (found, torch.stack(expected)))
+    torch.testing.assert_close(own, other)
+
+
+def test_without_their_gradient_entropies_are_the_same() -> None:
+    segments, logits = Segments.of([2, 3]), torch.randn(4, 5, requires_grad=True)
+    status = torch.tensor([1.0, 2.0, 0.0, 2.0, 1.0, 0.0])[segments.is_place.cumsum(0) - 1, None].expand(-1, 4)
+    status = torch.where(segments.is_place[:, None], status, 0.0)
+    log_prob, entropy = math_segments.chosen(logits, status, segments)
+    same_log_prob, constant = math_segments.chosen(logits, status, segments, entropy_gradient=False)
+    assert torch.equal(log_prob, same_log_prob)
+    assert torch.equal(entropy, constant)
+    assert not constant.requires_grad
+    assert same_log_prob.requires_grad

@@ -96,9 +96,11 @@ def _policy_terms(
             entropy = distribution.entropy()
         assert batch.action is not None, "without notes the action itself is needed"
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
-    heads = distribution.heads(batch.action, batch.notes)
-    log_ratio, own = heads.log_prob - batch.notes[-len(heads.log_prob) :], coefficients.head_ent_coefs
-    entropies = heads.entropy.detach() if unrewarded and own is None else heads.entropy
+    own = coefficients.head_ent_coefs
+    rewarded = not unrewarded or own is not None
+    heads = distribution.heads(batch.action, batch.notes, rewarded)
+    log_ratio = heads.log_prob - batch.notes[-len(heads.log_prob) :]
+    entropies = heads.entropy if rewarded else heads.entropy.detach()
     entropy = entropies.sum(0)
     bonus = coefficients.ent_coef * entropy if own is None else torch.as_tensor(own).to(entropy) @ entropies
     return log_ratio.sum(0), entropy, bonus, (log_ratio, entropies)

@@ -63,10 +63,10 @@ class Factored(Distribution):
             found = torch.cat([found, torch.stack(others, -1)], -1)
         return torch.where(self._plan.dependence.relevance(choice), found, 0.0) if self._plan.has_irrelevant else found
 
-    def heads(self, action: Tensor | None, notes: Tensor) -> HeadTerms:
-        """A choice head that does not matter is noted as one without a legal choice."""
-        width = self._logits.shape[-1]
-        log_prob, entropy = laws_of.chosen(self._logits, notes[:width], self._plan.segments)
+    def heads(self, action: Tensor | None, notes: Tensor, entropy_gradient: bool = True) -> HeadTerms:
+        """A choice head that does not matter is noted as one with a single legal choice."""
+        width = self._plan.segments.place.shape[0]
+        log_prob, entropy = laws_of.chosen(self._logits, notes[:width], self._plan.segments, entropy_gradient)
         if not self._others:
             return HeadTerms(log_prob, entropy)
         assert action is not None, "the notes say nothing of heads that are no choices"
@@ -224,8 +224,10 @@ class FactoredFamily(Family):
         n_legal = torch.nn.functional.pad(legal @ segments.members, (0, len(self._heads) - n_choices))
         matters = relevant.to(torch.float32)
         status, chosen = legal * matters.index_select(1, segments.owner), choice + segments.first
-        status.scatter_(1, chosen, (4.0 * legal.gather(1, chosen) - 2.0) * matters[:, :n_choices])
-        notes = torch.cat([status, matters[:, n_choices:]], 1)
+        was_legal = legal.gather(1, chosen) + 1.0 - matters[:, :n_choices] > 0
+        status.scatter_(1, chosen, torch.where(was_legal, 2.0, -2.0))
+        placed = torch.where(segments.is_place, status.index_select(1, segments.place), 0.0)
+        notes = torch.cat([placed, matters[:, n_choices:]], 1)
         rest = None if n_choices == len(self._heads) else action
         return HeadFacts(relevant.t().contiguous(), n_legal.t().contiguous(), notes.t().contiguous(), rest)
 

@@ -68,9 +68,9 @@ class Distribution(ABC):
         """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
         return self.log_prob(action).unsqueeze(-1)
 
-    def heads(self, action: Tensor | None, notes: Tensor) -> HeadTerms:
+    def heads(self, action: Tensor | None, notes: Tensor, entropy_gradient: bool = True) -> HeadTerms:
         """The terms of each of the family's `head_names`, from `HeadFacts.action` and a tensor that begins with the
-        rows of `HeadFacts.notes`."""
+        rows of `HeadFacts.notes`. Without ``entropy_gradient``, nobody will differentiate the entropies."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
 

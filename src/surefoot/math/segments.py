@@ -6,6 +6,7 @@ than one long one, and no segment is padded. Rows are [..., S], laws [..., H]; m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,13 @@ class Segments(NamedTuple):
     """[H, n] False where `padded` only repeats the first column."""
     members: Tensor
     """[S, H] 1 where the column belongs to the law."""
+    place: Tensor
+    """[W] the columns of each law again, with fewer repetitions: laws are filled up to the size of the largest in their
+    block only, which at most doubles them."""
+    is_place: Tensor
+    """[W] False where `place` only repeats a column."""
+    blocks: tuple[tuple[int, int], ...]
+    """How many laws, of how many places each; at least one."""
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> Segments:
@@ -37,18 +45,36 @@ class Segments(NamedTuple):
         padded = first[:, None] + torch.where(is_real, column, 0)
         owner = torch.repeat_interleave(torch.arange(len(sizes)), counts)
         members = (owner[:, None] == torch.arange(len(sizes))).to(torch.float32)
-        return cls(owner, first, padded, is_real, members)
+        blocks = _blocks(sizes)
+        n_places = torch.cat([torch.full((h,), n) for h, n in blocks])
+        law = torch.repeat_interleave(torch.arange(len(sizes)), n_places)
+        entry = torch.arange(len(law)) - torch.repeat_interleave(n_places.cumsum(0) - n_places, n_places)
+        is_place = entry < counts[law]
+        place = first[law] + torch.where(is_place, entry, 0)
+        return cls(owner, first, padded, is_real, members, place, is_place, blocks)
 
     def to(self, device: torch.device) -> Segments:
         """The same on another device."""
-        return Segments(*(x.to(device) for x in self))
+        return Segments(*(x if isinstance(x, tuple) else x.to(device) for x in self))  # type: ignore[arg-type]  # in order
+
+
+def _blocks(sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Laws next to each other that can be filled up to one size without having more than twice their entries."""
+    found: list[list[int]] = []
+    for size in sizes:
+        together = [*found[-1], size] if found else []
+        if together and len(together) * max(together) <= 2 * sum(together):
+            found[-1] = together
+        else:
+            found.append([size])
+    return tuple((len(block), max(block)) for block in found) or ((0, 1),)
 
 
 class Laws(NamedTuple):
     """H normalised laws: p = weight/total, ln p = shifted − log_total."""
 
     shifted: Tensor
-    """[..., S] logits minus the largest legal one of their law; the lowest finite number where illegal."""
+    """[..., S] logits minus the largest legal one of their law; `_illegal` where illegal."""
     weight: Tensor
     """[..., S] exp(shifted); exactly 0 where illegal."""
     total: Tensor
@@ -63,19 +89,24 @@ def normalise(logits: Tensor, mask: Tensor | None, segments: Segments) -> Laws:
     An illegal entry has probability exactly 0, its logit no influence (NaN included) and no gradient; a law with one
     legal entry has entropy 0 and gradient 0. A law without a legal entry is not normalised: every probability is 0.
     """
-    lowest = torch.finfo(logits.dtype).min
+    illegal = _illegal(logits.dtype)
     with torch.no_grad():  # the shift cancels, so that its gradient is 0
-        legal = logits if mask is None else torch.where(mask, logits, lowest)
+        legal = logits if mask is None else torch.where(mask, logits, illegal)
         largest = _columns(legal, segments.padded).amax(-1)
         shift = largest.index_select(-1, segments.owner)
     shifted = logits - shift
     if mask is not None:
-        shifted = torch.where(mask, shifted, lowest)
+        shifted = torch.where(mask, shifted, illegal)
     weight = shifted.exp()
     total = weight @ segments.members.to(weight.dtype)
     if mask is not None:  # the largest legal entry weighs 1, so that this only acts where none is legal
         total = total.clamp(min=1.0)
     return Laws(shifted, weight, total, total.log())
+
+
+def _illegal(dtype: torch.dtype) -> float:
+    """In place of illegal logits: half the lowest number, so that the difference to a legal one is finite."""
+    return torch.finfo(dtype).min / 2
 
 
 def log_prob(laws: Laws, choice: Tensor, segments: Segments) -> Tensor:
@@ -84,9 +115,8 @@ def log_prob(laws: Laws, choice: Tensor, segments: Segments) -> Tensor:
 
 
 def log_probs(laws: Laws, segments: Segments) -> Tensor:
-    """ln p of every entry, [..., S]; the lowest finite number where illegal."""
-    lowest = torch.finfo(laws.shifted.dtype).min
-    return (laws.shifted - laws.log_total.index_select(-1, segments.owner)).clamp(min=lowest)
+    """ln p of every entry, [..., S]; an enormous negative number where illegal."""
+    return laws.shifted - laws.log_total.index_select(-1, segments.owner)
 
 
 def entropy(laws: Laws, segments: Segments) -> Tensor:
@@ -94,24 +124,29 @@ def entropy(laws: Laws, segments: Segments) -> Tensor:
     return laws.log_total - _mean(laws, laws.shifted, segments)
 
 
-def chosen(logits: Tensor, status: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
-    """ln p of the chosen entry, and the entropy, of each law [H, B], from logits [B, S] and what each entry was [S, B]:
-    0 illegal, 1 legal, 2 chosen, −2 chosen though illegal.
+def chosen(logits: Tensor, status: Tensor, segments: Segments, entropy_gradient: bool = True) -> tuple[Tensor, Tensor]:
+    """ln p of the chosen entry, and the entropy, of each law [H, B], from logits [B, S] and what was at each place
+    [W, B]: 0 an illegal entry or none, 1 a legal one, 2 the chosen one, −2 one that was chosen though illegal.
 
-    A law without a legal entry has ln p and entropy 0, and gets no gradient. Rows stand last: a compiled update
-    computes eight of them at a time.
+    A law with one legal entry has ln p and entropy 0, and gets no gradient. Rows stand last: a compiled update computes
+    eight of them at a time.
     """
-    lowest, legal, logits = torch.finfo(logits.dtype).min, status > 0, logits.t()
-    with torch.no_grad():
-        entries = torch.where(legal, logits, lowest).index_select(0, segments.padded.flatten())
-        largest = entries.view(*segments.padded.shape, logits.shape[1]).amax(1)
-        shift = largest.index_select(0, segments.owner)
-    shifted = torch.where(legal, logits - shift, lowest)
-    weight, members = shifted.exp(), segments.members.t().to(logits.dtype)
-    total = (members @ weight).clamp(min=1.0)
-    log_total = total.log()
-    log_prob = members @ torch.where(status.abs() > 1, shifted, 0.0) - log_total
-    return log_prob, log_total - (members @ (weight * shifted)) / total
+    entries = torch.where(status > 0, logits.t().index_select(0, segments.place), _illegal(logits.dtype))
+    parts = [(entries, status.abs() > 1)]
+    if len(segments.blocks) > 1:
+        sizes = [math.prod(block) for block in segments.blocks]
+        parts = list(zip(*(torch.split(x, sizes) for x in parts[0]), strict=True))
+    found = []
+    for block, part in zip(segments.blocks, parts, strict=True):
+        own, is_chosen = (x.view(*block, -1) for x in part)
+        log_p = torch.log_softmax(own, 1)
+        log_prob = torch.where(is_chosen, log_p, 0.0).sum(1)
+        log_p = log_p if entropy_gradient else log_p.detach()
+        found.append((log_prob, -(log_p.exp() * log_p).sum(1)))
+    if len(found) == 1:
+        return found[0]
+    log_probs, entropies = zip(*found, strict=True)
+    return torch.cat(log_probs), torch.cat(entropies)
 
 
 def kl(old: Laws, new: Laws, segments: Segments) -> Tensor:
