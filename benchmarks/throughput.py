@@ -50,7 +50,7 @@ COMPARISONS: dict[str, list[str]] = {
     "recurrent-20, 1 thread": ["surefoot", "sb3-recurrent"],
     "recurrent-short, 1 thread": ["surefoot", "sb3-recurrent"],
     "masked": ["surefoot", "surefoot-eager", "sb3-maskable"],
-    "factored": ["surefoot-factored", "surefoot-flat"],
+    "factored": ["surefoot-factored", "surefoot-flat", "surefoot-eager-factored", "surefoot-eager-flat"],
     "recurrent-factored": ["surefoot-factored", "surefoot-flat"],
     "batch256": ["surefoot-scalar", "surefoot-risk"],
 }
@@ -70,6 +70,7 @@ GOALS = [
     ("recurrent-short, 1 thread", "surefoot", "sb3-recurrent", 8.0),
     ("masked", "surefoot", "sb3-maskable", 3.0),
     ("factored", "surefoot-factored", "surefoot-flat", 1 / 1.15),
+    ("factored", "surefoot-eager-factored", "surefoot-eager-flat", 1 / 1.15),
     ("recurrent-factored", "surefoot-factored", "surefoot-flat", 1 / 1.15),
     ("cartpole", "surefoot-normalised", "surefoot", 1 / 1.05),
     ("cartpole", "surefoot", "surefoot-bare", 1 / 1.03),

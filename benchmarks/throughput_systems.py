@@ -206,6 +206,8 @@ def build(system: str, workload: Workload) -> tuple[Callable[[int], None], Calla
         "surefoot-eager-bare": {"compile": False, "diagnostics": False},
         "surefoot-flat": {"compile": True},
         "surefoot-factored": {"compile": True, "factored": True},
+        "surefoot-eager-flat": {"compile": False},
+        "surefoot-eager-factored": {"compile": False, "factored": True},
         "surefoot-scalar": {"compile": True},
         "surefoot-risk": {
             "compile": True,

@@ -141,4 +141,4 @@ class HeadNorms:
     def __call__(self, gradient: Tensor) -> Tensor:
         """Gradient [P] -> [n_outputs]."""
         weight, bias = gradient[self._weight.where].view(self._weight.shape), gradient[self._bias.where]
-        return (weight * weight).sum(1) + bias * bias
+        return torch.addcmul((weight * weight).sum(1), bias, bias)
