@@ -127,6 +127,11 @@ def test_chosen_entries_are_those_of_each_law(sizes: list[int], scale: float) ->
     torch.testing.assert_close(own, other)
 
 
+def test_no_laws_have_no_entries() -> None:
+    found = math_segments.chosen(torch.zeros(4, 0), torch.zeros(0, 4), Segments.of([]))
+    assert [x.shape for x in found] == [(0, 4), (0, 4)]
+
+
 def test_without_their_gradient_entropies_are_the_same() -> None:
     segments, logits = Segments.of([2, 3]), torch.randn(4, 5, requires_grad=True)
     status = torch.tensor([1.0, 2.0, 0.0, 2.0, 1.0, 0.0])[segments.is_place.cumsum(0) - 1, None].expand(-1, 4)

@@ -138,7 +138,7 @@ def chosen(logits: Tensor, status: Tensor, segments: Segments, entropy_gradient:
         parts = list(zip(*(torch.split(x, sizes) for x in parts[0]), strict=True))
     found = []
     for block, part in zip(segments.blocks, parts, strict=True):
-        own, is_chosen = (x.view(*block, -1) for x in part)
+        own, is_chosen = (x.view(*block, x.shape[-1]) for x in part)
         log_p = torch.log_softmax(own, 1)
         log_prob = torch.where(is_chosen, log_p, 0.0).sum(1)
         log_p = log_p if entropy_gradient else log_p.detach()
