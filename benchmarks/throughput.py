@@ -29,6 +29,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 KEPT = RESULTS / "throughput.json"
 """Figures of the last run of each workload; one that is not run again keeps its own."""
+HEADS = ["surefoot-factored", "surefoot-flat", "surefoot-eager-factored", "surefoot-eager-flat"]
 COMPARISONS: dict[str, list[str]] = {
     "cartpole": [
         "surefoot",
@@ -50,8 +51,8 @@ COMPARISONS: dict[str, list[str]] = {
     "recurrent-20, 1 thread": ["surefoot", "sb3-recurrent"],
     "recurrent-short, 1 thread": ["surefoot", "sb3-recurrent"],
     "masked": ["surefoot", "surefoot-eager", "sb3-maskable"],
-    "factored": ["surefoot-factored", "surefoot-flat", "surefoot-eager-factored", "surefoot-eager-flat"],
-    "recurrent-factored": ["surefoot-factored", "surefoot-flat"],
+    "factored": HEADS,
+    "recurrent-factored": HEADS,
     "batch256": ["surefoot-scalar", "surefoot-risk"],
 }
 GOALS = [
@@ -72,6 +73,7 @@ GOALS = [
     ("factored", "surefoot-factored", "surefoot-flat", 1 / 1.15),
     ("factored", "surefoot-eager-factored", "surefoot-eager-flat", 1 / 1.15),
     ("recurrent-factored", "surefoot-factored", "surefoot-flat", 1 / 1.15),
+    ("recurrent-factored", "surefoot-eager-factored", "surefoot-eager-flat", 1 / 1.15),
     ("cartpole", "surefoot-normalised", "surefoot", 1 / 1.05),
     ("cartpole", "surefoot", "surefoot-bare", 1 / 1.03),
     ("cartpole", "surefoot-eager", "surefoot-eager-bare", 1 / 1.03),
