@@ -1,8 +1,8 @@
 """Several categorical laws side by side in one row of logits: the entries of law h are a segment of the row.
 
-All laws are normalised at once, so that eight short segments cost hardly more than one long one: by a matrix product with
-the membership matrix, or, where an update differentiates them, by one softmax of segments filled up (`chosen`). Rows are
-[..., S], laws [..., H]; masks are True where legal.
+All laws are normalised at once, so that eight short segments cost hardly more than one long one: by a matrix product
+with the membership matrix or, where an update differentiates them, by one softmax of segments filled up (`chosen`).
+Rows are [..., S], laws [..., H]; masks are True where legal.
 """
 
 from __future__ import annotations
