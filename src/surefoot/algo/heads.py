@@ -57,8 +57,9 @@ class HeadRecord:
 def head_sums(
     step: Tensor, divergence: Tensor, weight: Tensor, row: Tensor, facts: HeadFacts, clip_range: float, bound: Bound
 ) -> Tensor:
-    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, A, B] and `head_divergence` of rows
-    with a weight and a place in the rollout [B], of which ``facts`` are. An irrelevant head has 0 of each."""
+    """`HEAD_SUMS` of each head, [len(HEAD_SUMS), A], from log-ratio and entropy [2, A, B] and `estimated_divergence`
+    [A, B] of rows with a weight and a place in the rollout [B], of which ``facts`` are. An irrelevant head has 0 of
+    each."""
     log_ratio, entropy = step
     excess = torch.exp(bound_log_ratio(log_ratio, bound)) - 1.0
     # What the rollout says is looked at once for each of its rows, however often these were used.
@@ -123,11 +124,11 @@ class HeadTally:
         return float((self._divergence(step).sum(0) @ weight) / weight.sum())
 
     def _divergence(self, step: Tensor) -> Tensor:
-        return head_divergence(step[0], self._config.kl_estimator)
+        return estimated_divergence(step[0], self._config.kl_estimator)
 
 
-def head_divergence(log_ratio: Tensor, estimator: str) -> Tensor:
-    """KL(old ‖ new) of each head and sample, [A, B]; k3 where the joint divergence is exact."""
+def estimated_divergence(log_ratio: Tensor, estimator: str) -> Tensor:
+    """KL(old ‖ new) of each sample, elementwise; by k3 where the joint divergence is asked for exactly."""
     return {"k1": kl.k1, "k2": kl.k2}.get(estimator, kl.k3)(log_ratio)
 
 

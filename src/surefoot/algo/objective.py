@@ -9,11 +9,10 @@ from torch import Tensor
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.heads import head_divergence
+from surefoot.algo.heads import estimated_divergence
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
 from surefoot.dists.interface import Distribution, Family
-from surefoot.math import kl
 from surefoot.math.surrogate import bound_log_ratio, clipped_surrogate
 
 LOGIT_BOUND = 10.0
@@ -139,7 +138,7 @@ def _measure(
     largest = torch.where(batch.weight > 0, terms.log_ratio, 0.0).abs().amax()
     kl = None
     if needs_divergence(config, terms.heads is not None):
-        by_head = None if terms.heads is None else head_divergence(terms.heads[0], config.kl_estimator)
+        by_head = None if terms.heads is None else estimated_divergence(terms.heads[0], config.kl_estimator)
         kl = torch.dot(divergence(distribution, terms.log_ratio, batch, family, config, by_head), batch.weight)
     if not config.diagnostics:
         return Measured(loss.detach(), largest, kl, None)
@@ -164,5 +163,4 @@ def divergence(
         return family.bind(batch.parameters, batch.mask).kl(distribution)
     if by_head is not None:
         return by_head.sum(0)
-    estimators = {"k1": kl.k1, "k2": kl.k2, "k3": kl.k3}
-    return estimators[config.kl_estimator](log_ratio)
+    return estimated_divergence(log_ratio, config.kl_estimator)

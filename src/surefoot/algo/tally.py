@@ -8,11 +8,10 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.estimate import Estimates
-from surefoot.algo.heads import HeadTally
+from surefoot.algo.heads import HeadTally, estimated_divergence
 from surefoot.algo.objective import ROWS, Measured
 from surefoot.algo.record import KLStop, UpdateRecord
 from surefoot.config import PPOConfig
-from surefoot.math import kl
 from surefoot.math.surrogate import LOG_RATIO_BOUND, LOG_RATIO_EXTREME, bound_log_ratio, clip_fraction_indicator
 
 DERIVED = ("kl", "clip_fraction", "ratio", "log_ratio_squared", "bounded", "extreme")
@@ -65,7 +64,7 @@ class RowSums:
         size = d.abs()
         ratio = torch.exp(bound_log_ratio(d, self._config.log_ratio_bound))
         if self._heads is None:
-            divergence = {"k1": kl.k1, "k2": kl.k2}.get(self._config.kl_estimator, kl.k3)(d)
+            divergence = estimated_divergence(d, self._config.kl_estimator)
         else:
             divergence = self._heads.absorb(_by_head(every), weight, row)
         derived = [

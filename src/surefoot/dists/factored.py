@@ -224,8 +224,8 @@ class FactoredFamily(Family):
         n_legal = torch.nn.functional.pad(legal @ segments.members, (0, len(self._heads) - n_choices))
         matters = relevant.to(torch.float32)
         status, chosen = legal * matters.index_select(1, segments.owner), choice + segments.first
-        was_legal = legal.gather(1, chosen) + 1.0 - matters[:, :n_choices] > 0
-        status.scatter_(1, chosen, torch.where(was_legal, 2.0, -2.0))
+        as_if_legal = (legal.gather(1, chosen) > 0) | ~relevant[:, :n_choices]
+        status.scatter_(1, chosen, torch.where(as_if_legal, 2.0, -2.0))
         placed = torch.where(segments.is_place, status.index_select(1, segments.place), 0.0)
         notes = torch.cat([placed, matters[:, n_choices:]], 1)
         rest = None if n_choices == len(self._heads) else action

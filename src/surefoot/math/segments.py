@@ -41,22 +41,26 @@ class Segments(NamedTuple):
         """Laws of the given sizes, one after another."""
         counts = torch.tensor(list(sizes), dtype=torch.int64)
         first = counts.cumsum(0) - counts
-        column = torch.arange(max(sizes, default=1))
-        is_real = column < counts[:, None]
-        padded = first[:, None] + torch.where(is_real, column, 0)
+        widest = max(sizes, default=1)
+        padded, is_real = (x.view(-1, widest) for x in _filled(counts, torch.full_like(counts, widest)))
         owner = torch.repeat_interleave(torch.arange(len(sizes)), counts)
         members = (owner[:, None] == torch.arange(len(sizes))).to(torch.float32)
         blocks = _blocks(sizes)
-        n_places = torch.cat([torch.full((h,), n) for h, n in blocks])
-        law = torch.repeat_interleave(torch.arange(len(sizes)), n_places)
-        entry = torch.arange(len(law)) - torch.repeat_interleave(n_places.cumsum(0) - n_places, n_places)
-        is_place = entry < counts[law]
-        place = first[law] + torch.where(is_place, entry, 0)
+        place, is_place = _filled(counts, torch.cat([torch.full((h,), n) for h, n in blocks]))
         return cls(owner, first, padded, is_real, members, place, is_place, blocks)
 
     def to(self, device: torch.device) -> Segments:
         """The same on another device."""
         return Segments(*(x if isinstance(x, tuple) else x.to(device) for x in self))  # type: ignore[arg-type]  # in order
+
+
+def _filled(counts: Tensor, n_places: Tensor) -> tuple[Tensor, Tensor]:
+    """The columns of laws with ``counts`` entries, each filled up to ``n_places`` with its first column; and which of
+    these places are real."""
+    law = torch.repeat_interleave(torch.arange(len(counts)), n_places)
+    entry = torch.arange(len(law)) - (n_places.cumsum(0) - n_places)[law]
+    is_real = entry < counts[law]
+    return (counts.cumsum(0) - counts)[law] + torch.where(is_real, entry, 0), is_real
 
 
 def _blocks(sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
