@@ -6,7 +6,7 @@ import math
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_complaints
 from surefoot.config.risk_rules import risk_complaints
@@ -305,16 +305,30 @@ class Config(Section):
         return self.ppo.batch_size or min(64, self.rollout_rows)
 
     @model_validator(mode="after")
-    def _no_contradictions(self) -> Config:
-        complaints = contradictions(self)
-        if complaints:
-            raise ValueError("; ".join(complaints))
+    def _no_contradictions(self, info: ValidationInfo) -> Config:
+        found = contradictions(self)
+        if info.context != ACTING:
+            found = [*training_contradictions(self), *found]
+        if found:
+            raise ValueError("; ".join(found))
         return self
+
+
+ACTING = "acting"
+"""Context of a validation that leaves out what only training needs."""
 
 
 def contradictions(config: Config) -> list[str]:
     """Options that cannot take effect together (P12), each as a sentence that names the fields."""
-    return [*_batch_complaints(config), *_optimiser_complaints(config.ppo), *_other_complaints(config)]
+    return [*_optimiser_complaints(config.ppo), *_other_complaints(config)]
+
+
+def training_contradictions(config: Config) -> list[str]:
+    """The same for what depends on the number of envs, which another one may be when an agent is loaded to act."""
+    found = _batch_complaints(config)
+    if config.workers > config.n_envs:
+        found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
+    return found
 
 
 def _batch_complaints(config: Config) -> list[str]:
@@ -367,8 +381,6 @@ def _other_complaints(config: Config) -> list[str]:
     if changed(run, "eval_episodes") and not run.eval_every:
         found.append("run.eval_episodes needs run.eval_every")
     found += _memory_complaints(config) + critic_complaints(config) + risk_complaints(config.risk)
-    if config.workers > config.n_envs:
-        found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
     if not config.workers and changed(config, "worker_timeout"):
         found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
