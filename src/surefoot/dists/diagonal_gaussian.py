@@ -12,6 +12,7 @@ from torch import Tensor
 
 from surefoot.dists.box import BoxCodec
 from surefoot.dists.interface import Array, Distribution, Family, refuse_mask
+from surefoot.math.kl import gaussian_kl
 
 LOG_STD_LIMIT = 20.0
 """log σ is kept within ±20: far outside any useful policy, and ((x − μ)/σ)² stays finite in float32."""
@@ -42,10 +43,7 @@ class DiagonalGaussian(Distribution):
         return (self.log_std + (0.5 + _HALF_LOG_2PI)).sum(-1)
 
     def kl(self, new: Self) -> Tensor:
-        """Σ_d ln(σ′/σ) + (σ² + (μ − μ′)²)/(2σ′²) − ½."""
-        ratio = (self.std / new.std).square()
-        shift = ((self.mean - new.mean) / new.std).square()
-        return (0.5 * (ratio + shift - 1.0) + new.log_std - self.log_std).sum(-1)
+        return gaussian_kl(self.mean, self.log_std, new.mean, new.log_std)
 
 
 class DiagonalGaussianFamily(Family):
