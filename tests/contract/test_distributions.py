@@ -76,6 +76,7 @@ CASES = [
     ),
     Case("gaussian-2d-float32", spaces.Box(-0.1, np.inf, (2, 2), np.float32)),
     Case("gaussian-float16", spaces.Box(-np.inf, 0.3, (3,), np.float16)),
+    Case("gaussian-in-a-far-box", spaces.Box(np.array([100.0, 0.0]), np.array([200.0, 1e-3]), dtype=np.float64)),
     Case("gaussian-scalar", spaces.Box(-1.0, 1.0, (), np.float32)),
     Case("tanh", line(-2.0, 5.0), {"kind": "tanh_gaussian", "log_std_init": -0.7}, grid=(-18, 18)),
     Case(
