@@ -36,7 +36,7 @@ def test_the_density_is_that_of_the_env_action() -> None:
     assert int(inside.sum()) > 10
     centre, unit = torch.tensor([150.0, 0, 5e-4, 0, 0]), torch.tensor([50.0, 1, 5e-4, 1, 1])
     mean, log_std = params.chunk(2, -1)
-    twin = td.Independent(td.Normal(centre + unit * mean, unit * log_std.exp()), 1)
+    twin: td.Distribution = td.Independent(td.Normal(centre + unit * mean, unit * log_std.exp()), 1)
     torch.testing.assert_close(dist.log_prob(stored)[inside], twin.log_prob(env_action)[inside], rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(dist.entropy(), twin.entropy(), rtol=1e-6, atol=1e-6)
 
