@@ -152,7 +152,7 @@ class PolicyConfig(Section):
     distribution: Literal["auto", "gaussian", "tanh_gaussian", "beta"] = "auto"
     """Distribution of continuous actions; auto is gaussian."""
     log_std_init: Annotated[float, Ge(-20.0), Le(2.0)] = 0.0
-    """Initial log standard deviation of Gaussian actions."""
+    """Initial log standard deviation of Gaussian actions, in half-widths of the action box where it is bounded."""
     state_dependent_std: bool = False
     """Let the network set the standard deviation instead of a free parameter."""
     cnn_channels: Sizes = (32, 64, 64)
