@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from surefoot.algo.action_units import in_box_units
 from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.compiled import CompiledStep
 from surefoot.algo.compiling import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
@@ -316,6 +317,8 @@ class Learner:
         Open episodes go on where that is possible, else new ones begin; `resumed` says which and why (Y08).
         """
         self._require_like(state)
+        if state.values["action_units"] == "env":
+            state = replace(state, tensors=in_box_units(state.tensors, self.flat, self.family))
         for name, parameter in self.flat.named().items():
             parameter.copy_(state.tensors[f"policy/{name}"])
         buffers = _section(state.tensors, "buffers")

@@ -10,7 +10,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -199,7 +199,7 @@ class _Learner(_Part):
     kernel: bool
     collector: _Collector
     risk: dict[str, Any] | None
-    action_units: str
+    action_units: Literal["box", "env"]
 
 
 class _Values(_Part):
