@@ -33,7 +33,7 @@ from surefoot.nets.kernel import load_kernel
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
-from surefoot.risk.build import build_risk, require_costs, warn_if_thin
+from surefoot.risk.build import build_risk, warn_if_thin
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.rollout.envs import Envs
@@ -111,6 +111,7 @@ class Learner:
             self.device,
             config.risk.cost_key,
             self.observed_masks,
+            needs_costs=config.risk.kind == "cost_constraint",
         )
         self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
         warn_if_thin(config)
@@ -205,7 +206,6 @@ class Learner:
         """The risk term with its coefficients of this update."""
         if self.risk is None:
             return None
-        require_costs(self.config.risk, self.collector.episodes.has_costs)
         rate = value_at(self.config.risk.multiplier_lr, self.updates, total_updates)
         return Shaping(self.risk, rate, self.config.critic.kind != "scalar")
 

@@ -41,9 +41,12 @@ class Collector:
         device: torch.device,
         cost_key: str = "cost",
         observed_masks: ObservedMasks | None = None,
+        needs_costs: bool = False,
     ) -> None:
+        """``needs_costs``: a transition without ``info[cost_key]`` is an error."""
         self.envs, self._policy, self._family, self.normaliser = envs, policy, family, normaliser
-        self._generator, self._device, self._cost_key = generator, device, cost_key
+        self._generator, self._device = generator, device
+        self._cost_key, self._needs_costs = cost_key, needs_costs
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
         self._observed_masks = observed_masks
         layout = envs.layout if observed_masks is None else envs.layout.without(observed_masks.names)
@@ -270,7 +273,7 @@ class Collector:
         self._guard.check(step.reward, "reward", self.vector_steps)
         arrays, after = self._arrays, self._arrays["state"][t + 1]
         self._rewards[t] = step.reward
-        costs = read_costs(step.infos, self._cost_key, self.vector_steps)
+        costs = read_costs(step.infos, self._cost_key, self.vector_steps, step.valid if self._needs_costs else None)
         arrays["terminated"][t] = step.terminated
         arrays["truncated"][t] = step.truncated
         arrays["valid"][t] = step.valid

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.spaces import Array
 
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 OF_ENV = "Correct the env, or mask the source of the value"
 OF_POLICY = "The policy gave it: lower learning_rate, or go on from an earlier checkpoint"
 
@@ -49,21 +52,52 @@ class Guard:
             self.check(array, "observation" if name == "obs" else f"observation {name!r}", step, env)
 
 
-def read_costs(infos: Sequence[Mapping[str, Any]], key: str, step: int) -> list[float] | None:
-    """``info[key]`` of each env as finite numbers, or None if no env gives it (R04)."""
+def as_number(value: Any) -> float:
+    """One real number; ValueError says what the value is instead."""
+    try:
+        shape = np.shape(value)
+        if not shape and not np.iscomplexobj(value):
+            return float(value)
+    except OverflowError:
+        raise ValueError("is too large for a float") from None
+    except Exception as error:  # whatever a foreign type raises when it is asked for a number
+        raise ValueError(f"is {reprlib.repr(value)}, not a number ({type(error).__name__}: {error})") from None
+    raise ValueError(f"has shape {shape}, it is not a number" if shape else f"is {value}, not a number")
+
+
+def read_costs(
+    infos: Sequence[Mapping[str, Any]], key: str, step: int, needed: NDArray[np.bool_] | None = None
+) -> list[float] | None:
+    """``info[key]`` of each env as finite numbers, or None if no env gives it (R04).
+
+    ``needed`` [N] marks the envs that must give it, because a limit rests on it: a cost that is missing there is an
+    error, never 0 (R06). Without a limit costs are only logged, and a step that tells none counts as one that had none:
+    many envs name a cost only where it arises.
+    """
     for info in infos:  # a generator would take several times as long, at every step
         if key in info:
             break
     else:
-        return None
+        if needed is None:
+            return None
     costs = []
     for i, info in enumerate(infos):
-        value = info.get(key, 0.0)
+        if key not in info:
+            if needed is not None and needed[i]:
+                raise EnvError(
+                    f'info[{key!r}] is missing in env {i} at step {step}, and risk.kind = "cost_constraint" limits it: '
+                    "let the env put the cost of every step there, 0.0 where there is none, or name another key with "
+                    "risk.cost_key"
+                )
+            costs.append(0.0)
+            continue
         try:
-            cost = float(value)
-        except (TypeError, ValueError):
-            raise EnvError(f"info[{key!r}] of env {i} at step {step} is {value!r}, not a number") from None
+            cost = as_number(info[key])
+        except ValueError as reason:
+            raise EnvError(f"info[{key!r}] of env {i} at step {step} {reason}") from None
         if not math.isfinite(cost):
             raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost}; costs must be finite")
+        if abs(cost) > FLOAT32_MAX:
+            raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost:g}, beyond float32; scale it")
         costs.append(cost)
     return costs
