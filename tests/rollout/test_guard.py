@@ -192,25 +192,49 @@ def test_a_policy_that_is_not_finite_stops_before_the_env_is_stepped(env: str) -
 class Overflowing(Env[Any, Any]):
     """Env that gives numbers which float64 holds and float32 does not."""
 
-    def __init__(self, fault: str) -> None:
-        self._fault, self._steps = fault, 0
-        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    def __init__(self, fault: str, bad: float = 1e60, dtype: Any = np.float64) -> None:
+        self._fault, self._bad, self._steps = fault, bad, 0
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), dtype)
         self.action_space = spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        return np.zeros(2), {}
+        return np.zeros(2, self.observation_space.dtype), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._steps += 1
         bad = self._steps == 5
-        observation = np.array([0.0, 1e300 if bad and self._fault == "observation" else 0.0])
-        return observation, 1e300 if bad and self._fault == "reward" else 0.0, False, False, {}
+        observation = np.array([0.0, self._bad if bad and self._fault == "observation" else 0.0])
+        return observation, self._bad if bad and self._fault == "reward" else 0.0, False, False, {}
+
+
+def overflowing(source: str, *given: Any, **settings: Any) -> Learner:
+    return learner_on(open_envs(source, [partial(Overflowing, *given)]), n_steps=16, batch_size=16, **settings)
 
 
 @pytest.mark.parametrize("source", ["group", "next-step"])
-@pytest.mark.parametrize("fault", ["observation", "reward"])
-def test_a_number_that_float32_cannot_hold_is_named_where_it_appeared(source: str, fault: str) -> None:
-    learner = learner_on(open_envs(source, [partial(Overflowing, fault)]), n_steps=16, batch_size=16)
-    with pytest.raises(NonFiniteError, match=rf"{fault}.* in env 0 at step 4"):
-        learner.learn(learner.collect(), 1)
+@pytest.mark.parametrize("bad", [1e60, -1e300])
+@pytest.mark.parametrize(
+    ("fault", "said"), [("observation", r"observation\[1\] .*normalize_observations"), ("reward", "reward")]
+)
+def test_a_number_that_float32_cannot_hold_is_named_where_it_appeared(
+    source: str, fault: str, said: str, bad: float
+) -> None:
+    with pytest.raises(NonFiniteError, match=said) as caught:
+        overflowing(source, fault, bad).collect()
+    assert f"is {bad:g} in env 0 at step 4, beyond float32" in str(caught.value)
+    assert "inf" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["group", "next-step"])
+def test_a_normaliser_takes_what_float32_cannot_hold_as_long_as_it_has_a_square(source: str) -> None:
+    rollout = overflowing(source, "observation", 1e60, normalize_observations=True).collect()
+    assert rollout.observation["obs"].abs().max().item() <= 10.0
+    with pytest.raises(NonFiniteError, match=r"observation\[1\] is 1e\+300 in env 0 at step 4, beyond 1e\+100"):
+        overflowing(source, "observation", 1e300, normalize_observations=True).collect()
+
+
+def test_a_space_of_float32_with_a_number_beyond_it_is_named() -> None:
+    """A vector env of Gymnasium casts by itself; there it is infinite before we see it."""
+    with pytest.raises(EnvError, match=r"env 0 \(Overflowing\) in step 5: observation 'obs' holds 1e\+60, .*float32"):
+        overflowing("group", "observation", 1e60, np.float32).collect()

@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.errors import ConfigError
 from surefoot.rollout.group import EnvGroup
-from surefoot.rollout.guard import Guard
+from surefoot.rollout.guard import Guard, read_success
 from surefoot.spaces import Array
 
 Act = Callable[[Mapping[str, Array], Array], Any]
@@ -49,8 +49,11 @@ class Evaluation:
         return found | ({"success_rate": float(np.mean(self.successes))} if self.successes else {})
 
 
-def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
-    """Episode i starts from seed + i, so that the result does not depend on the number of envs."""
+def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool = False) -> Evaluation:
+    """Episode i starts from seed + i, so that the result does not depend on the number of envs.
+
+    ``normalizes``: ``act`` normalises what it sees, so that it takes what float32 cannot hold.
+    """
     if n_episodes < 1:
         raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
     if seed < 0:
@@ -63,7 +66,7 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
     started, finished = n, 0
     observation = envs.reset_each([seed + i for i in range(n)])
     fresh = np.ones(n, np.bool_)
-    guard, steps = Guard(), 0
+    guard, steps = Guard(normalizes), 0
     while finished < n_episodes:
         guard.observations(observation, steps)
         step = envs.step(act(observation, fresh))
@@ -77,8 +80,9 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
             episode = playing[i]
             if episode < n_episodes:
                 returns[episode], lengths[episode] = float(total[i]), int(length[i])
-                if "is_success" in step.infos[i]:
-                    successes[episode] = bool(step.infos[i]["is_success"])
+                success = read_success(step.infos[i], i, steps - 1)
+                if success is not None:
+                    successes[episode] = success
                 finished += 1
             playing[i] = started
             started += 1

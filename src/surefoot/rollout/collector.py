@@ -18,7 +18,7 @@ from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout, digest
 from surefoot.rollout.envs import NOTHING_DROPPED, Envs, Step
 from surefoot.rollout.episodes import EpisodeTracker
-from surefoot.rollout.guard import OF_POLICY, Guard, read_costs
+from surefoot.rollout.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_success
 from surefoot.rollout.masks import ObservedMasks, require_legal
 from surefoot.rollout.normalise import ObservationNormaliser
 from surefoot.spaces import Array
@@ -64,7 +64,7 @@ class Collector:
         self.pending: Mapping[str, Array] | None = None
         self._set_live(np.ones(envs.n_envs, np.bool_))
         self.vector_steps = 0
-        self._guard = Guard()
+        self._guard = Guard(normalizes=normaliser is not None)
         arrays = self._arrays
         self._few_rows = FewRows.of(policy, self._observations, arrays["state"], arrays["parameters"])
         self._noise: Array | None = None
@@ -101,8 +101,8 @@ class Collector:
         self.episodes.load_state(values["episodes"])
         if values["envs"] is not None:
             self.envs.load_state(values["envs"])
-            names = [leaf.name for leaf in self.envs.layout.leaves]
-            self.pending = {name: tensors[f"pending/{name}"].numpy().copy() for name in names}
+            leaves = self.envs.layout.leaves
+            self.pending = {x.name: tensors[f"pending/{x.name}"].numpy().astype(x.raw_dtype) for x in leaves}
             self._set_live(np.array(values["live"], np.bool_))
             self.fresh = np.array(values["fresh"], np.bool_)
             if self.state.shape[1]:
@@ -136,9 +136,7 @@ class Collector:
                 self._set_live(step.live)
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
-        with np.errstate(over="ignore"):
-            self._arrays["reward"][:] = self._rewards
-        self._guard.rollout(self._arrays["reward"], "reward", rollout.first_step)
+        self._arrays["reward"][:] = self._rewards
         self._say_log_probs()
         if rollout.mask is not None:
             rollout.mask_digest = digest(rollout.mask)
@@ -270,7 +268,7 @@ class Collector:
 
     def _store(self, t: int, step: Step) -> None:
         self._guard.observations(step.observation, self.vector_steps)
-        self._guard.check(step.reward, "reward", self.vector_steps)
+        self._guard.check(step.reward, "reward", self.vector_steps, limit=OF_FLOAT32)
         arrays, after = self._arrays, self._arrays["state"][t + 1]
         self._rewards[t] = step.reward
         costs = read_costs(step.infos, self._cost_key, self.vector_steps, step.valid if self._needs_costs else None)
@@ -299,5 +297,5 @@ class Collector:
             if step.truncated[i] and not step.terminated[i]:
                 seen = self.normaliser(successor) if self.normaliser else successor
                 rollout.final.append(Final(t, i, seen, torch.from_numpy(after[i].copy())))
-        successes = {i: bool(step.infos[i]["is_success"]) for i in step.final if "is_success" in step.infos[i]}
+        successes = {i: read_success(step.infos[i], i, self.vector_steps) for i in step.final}
         rollout.ended.extend((t, episode) for episode in self.episodes.end(done, successes))

@@ -5,17 +5,34 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from surefoot.errors import EnvError, NonFiniteError
-from surefoot.spaces import Array
+from surefoot.spaces import FLOAT32_MAX, Array, real_numbers
 
-FLOAT32_MAX = float(np.finfo(np.float32).max)
 OF_ENV = "Correct the env, or mask the source of the value"
 OF_POLICY = "The policy gave it: lower learning_rate, or go on from an earlier checkpoint"
+
+
+class Limit(NamedTuple):
+    """The largest number that can be worked with, and what is said of a larger one."""
+
+    largest: float
+    words: str
+
+
+UNLIMITED = Limit(math.inf, "")
+OF_FLOAT32 = Limit(FLOAT32_MAX, "beyond float32. Scale it in the env")
+
+
+def observation_limit(normalizes: bool) -> Limit:
+    """What observations must stay within. A normaliser works in float64, and needs their squares."""
+    if normalizes:
+        return Limit(1e100, "beyond 1e+100, too large to be normalised. Scale it in the env")
+    return Limit(FLOAT32_MAX, f"{OF_FLOAT32.words}, or set normalize_observations")
 
 
 class Guard:
@@ -25,19 +42,34 @@ class Guard:
     and only a suspicious one is looked at entry by entry.
     """
 
-    def check(self, array: Array, field: str, step: int, env: int | None = None, advice: str = OF_ENV) -> None:
-        """Raise `NonFiniteError` if an entry is not finite; ``env`` if the array is of one env alone."""
-        if array.dtype.kind != "f" or math.isfinite(np.vdot(array, array)):
+    def __init__(self, normalizes: bool = False) -> None:
+        """``normalizes``: a normaliser will see the observations."""
+        self._of_observations = observation_limit(normalizes)
+
+    def check(
+        self,
+        array: Array,
+        field: str,
+        step: int,
+        env: int | None = None,
+        advice: str = OF_ENV,
+        limit: Limit = UNLIMITED,
+    ) -> None:
+        """Raise `NonFiniteError` if an entry is not finite or beyond the limit; ``env`` if the array is of one env."""
+        if array.dtype.kind != "f" or float(np.vdot(array, array)) < limit.largest * limit.largest:
             return
         bad = ~np.isfinite(array)
-        if not bad.any():
-            return
+        finite = not bad.any()
+        if finite:
+            bad = np.abs(array) > np.float64(limit.largest)
+            if not bad.any():
+                return
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         inner = index[1:] if env is None else index
         where = f"[{', '.join(map(str, inner))}]" if inner else ""
+        what = f", {limit.words}" if finite else f"; nothing was learned from it. {advice}"
         raise NonFiniteError(
-            f"{field}{where} is {array[index]} in env {index[0] if env is None else env} at step {step}; "
-            f"nothing was learned from it. {advice}"
+            f"{field}{where} is {array[index]:g} in env {index[0] if env is None else env} at step {step}{what}"
         )
 
     def rollout(self, array: Array, field: str, first_step: int, advice: str = OF_ENV) -> None:
@@ -49,7 +81,8 @@ class Guard:
     def observations(self, observation: Mapping[str, Array], step: int, env: int | None = None) -> None:
         """Check every leaf."""
         for name, array in observation.items():
-            self.check(array, "observation" if name == "obs" else f"observation {name!r}", step, env)
+            field = "observation" if name == "obs" else f"observation {name!r}"
+            self.check(array, field, step, env, limit=self._of_observations)
 
 
 def as_number(value: Any) -> float:
@@ -101,3 +134,17 @@ def read_costs(
             raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost:g}, beyond float32; scale it")
         costs.append(cost)
     return costs
+
+
+def read_success(info: Mapping[str, Any], env: int, step: int) -> bool | None:
+    """``info["is_success"]``; None if the env does not say."""
+    given = info.get("is_success")
+    if given is None:
+        return None
+    try:
+        flags = real_numbers(given)
+        if flags.size == 1 and flags.item() in (0, 1):
+            return bool(flags.item())
+    except ValueError:
+        pass
+    raise EnvError(f"info['is_success'] of env {env} at step {step} is {reprlib.repr(given)}, not True or False")
