@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from numpy.typing import NDArray
 from surefoot.errors import UnsupportedSpaceError
 
 Array = NDArray[Any]
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array of an observation: how a single env gives it and how it is stored."""
+    """One array of an observation: how a single env gives it, and in which dtype a policy sees it."""
 
     name: str
     path: tuple[str | int, ...]
@@ -41,6 +43,35 @@ class Leaf:
     def is_continuous(self) -> bool:
         """Float numbers that a normaliser may scale."""
         return isinstance(self.space, spaces.Box) and self.dtype == np.float32
+
+    @cached_property
+    def raw_dtype(self) -> np.dtype[Any]:
+        """How the env's own numbers are kept until a normaliser has seen them: in float64 where float32 may not tell
+        them apart."""
+        wide = isinstance(self.space, spaces.Box) and not np.can_cast(self.space.dtype, np.float32)
+        return np.dtype(np.float64) if wide and self.is_continuous else self.dtype
+
+    def find(self, observation: Any) -> Array:
+        """This leaf of an observation, as it is given; ValueError says why it is none."""
+        try:
+            part = _at(observation, self.path)
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"does not fit its space {self.space} ({type(error).__name__}: {error})") from None
+        return real_numbers(part)
+
+    def as_raw(self, array: Array) -> Array:
+        """Real numbers in `raw_dtype`; ValueError names one that it cannot hold."""
+        if array.dtype == self.raw_dtype:
+            return array
+        try:
+            with np.errstate(over="raise"):
+                return array.astype(self.raw_dtype)
+        except FloatingPointError:
+            beyond = array[np.isfinite(array) & (np.abs(array) > FLOAT32_MAX)].flat[0]
+            raise ValueError(
+                f"holds {beyond:g}, which is beyond float32, the dtype of its space: scale it, or declare a space of "
+                "float64 and set normalize_observations"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -64,12 +95,20 @@ class Layout:
         return cls(leaves)
 
     def split(self, observation: Any) -> dict[str, Array]:
-        """A (batched or single) observation of the env as named arrays in storage dtype."""
-        return {leaf.name: np.asarray(_at(observation, leaf.path), dtype=leaf.dtype) for leaf in self.leaves}
+        """A (batched or single) observation of the env as named raw arrays; ValueError names a leaf that is none."""
+        parts = {}
+        for leaf in self.leaves:
+            try:
+                parts[leaf.name] = leaf.as_raw(leaf.find(observation))
+            except ValueError as reason:
+                raise ValueError(f"observation {leaf.name!r} {reason}") from None
+        return parts
 
-    def empty(self, *lead: int) -> dict[str, Array]:
-        """Zeroed storage with the given leading axes."""
-        return {leaf.name: np.zeros((*lead, *leaf.shape), leaf.dtype) for leaf in self.leaves}
+    def empty(self, *lead: int, raw: bool = False) -> dict[str, Array]:
+        """Zeroed storage with the given leading axes, for raw observations or for those that a policy sees."""
+        return {
+            leaf.name: np.zeros((*lead, *leaf.shape), leaf.raw_dtype if raw else leaf.dtype) for leaf in self.leaves
+        }
 
     def without(self, names: Collection[str]) -> Layout:
         """All but the named leaves."""
@@ -105,10 +144,24 @@ def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
     return observation
 
 
+def real_numbers(given: Any) -> Array:
+    """An array of real numbers; ValueError says what was given instead."""
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # whatever a foreign type raises when it is asked for an array
+        raise ValueError(f"cannot be read: {type(error).__name__}: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"has dtype {array.dtype}, which are no real numbers")
+    return array
+
+
 def row_of(batch: Any, i: int) -> Any:
-    """Row i of batched actions: of an array, or of each array in a dict or tuple."""
+    """Row i of batched actions: of an array, or of each array in a dict or tuple.
+
+    A row of a Box is an array even if it has no axes, as `Box.contains` wants it; a single choice is a number.
+    """
     if type(batch) is np.ndarray:
-        return batch[i]
+        return batch[i, ...] if batch.dtype.kind == "f" else batch[i]
     if isinstance(batch, Mapping):
         return {key: row_of(part, i) for key, part in batch.items()}
     if isinstance(batch, tuple):
@@ -129,11 +182,12 @@ def mismatch(space: spaces.Space[Any], observation: Any, name: str = "observatio
         return _first(
             mismatch(s, o, f"{name}[{i}]") for i, (s, o) in enumerate(zip(space.spaces, observation, strict=True))
         )
-    array = np.asarray(observation)
+    try:
+        array = real_numbers(observation)
+    except ValueError as reason:
+        return f"{name} {reason}"
     if array.shape != (space.shape or ()):
         return f"{name} has shape {array.shape}, its space says {space.shape}"
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
-        return f"{name} has dtype {array.dtype}, its space says {space.dtype}"
     if isinstance(space, spaces.Box):
         integral = np.issubdtype(space.dtype, np.integer)
         if integral and not np.issubdtype(array.dtype, np.integer):

@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from risk.rollouts import episodes, one_step_episodes, settings
-from surefoot.config import RiskConfig
-from surefoot.errors import EnvError, SurefootWarning
-from surefoot.risk.build import require_costs
+from surefoot.errors import SurefootWarning
 from surefoot.risk.cost import CostConstraint
 from surefoot.risk.term import Estimated, Steps
 
@@ -94,11 +92,3 @@ def test_it_goes_on_from_its_state() -> None:
     one, other = (term(steps, estimated(steps), 0.3) for term in (first, second))
     assert torch.equal(one.advantages, other.advantages)
     assert one.measures == other.measures
-
-
-def test_an_env_without_costs_is_told_which_key_is_missing() -> None:
-    limited = settings("cost_constraint", limit_per_episode=1.0, cost_key="damage")
-    with pytest.raises(EnvError, match=r"info\['damage'\].*risk.cost_key"):
-        require_costs(limited, has_costs=False)
-    require_costs(limited, has_costs=True)
-    require_costs(RiskConfig(), has_costs=False)

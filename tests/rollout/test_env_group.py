@@ -10,12 +10,13 @@ import pytest
 from gymnasium import Env, spaces
 
 from algo.building import learner_on, make_learner
-from rollout.worlds import Scripted, observation_at
+from rollout.worlds import Scripted, Strict, observation_at
 from surefoot.envs import Broken
 from surefoot.envs.broken import Fault
 from surefoot.errors import EnvError, SurefootError
 from surefoot.rollout.envs import env_seeds
 from surefoot.rollout.group import EnvGroup
+from surefoot.rollout.workers import WorkerEnvs
 
 NO_ACTIONS = np.zeros(2, np.int64)
 
@@ -175,3 +176,30 @@ def test_an_env_may_write_all_its_observations_into_one_array() -> None:
     assert np.array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]
     assert len(found[0][1]) > 2
+
+
+SCALAR = spaces.Box(-1.0, 1.0, (), np.float32)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        SCALAR,
+        spaces.Dict({"push": SCALAR, "gear": spaces.Discrete(3)}),
+        spaces.Tuple((SCALAR, spaces.Discrete(3))),
+        spaces.Box(-1.0, 1.0, (2,), np.float64),
+        spaces.Discrete(3),
+    ],
+    ids=str,
+)
+def test_every_env_gets_an_action_that_its_space_contains_without_a_warning(space: spaces.Space[Any]) -> None:
+    make_learner(partial(Strict, space)).collect()
+
+
+def test_so_does_an_env_in_a_worker() -> None:
+    envs = WorkerEnvs(partial(Strict, SCALAR), 2, 1)
+    try:
+        learner_on(envs, n_steps=8, batch_size=8).collect()
+        assert envs.n_restarts == 0
+    finally:
+        envs.close()

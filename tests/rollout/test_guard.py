@@ -16,6 +16,7 @@ from surefoot.algo.learner import Learner
 from surefoot.envs import Broken
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.rollout.guard import Guard, read_costs
+from surefoot.rollout.workers import WorkerEnvs
 
 every_source = pytest.mark.parametrize("source", SOURCES)
 BIG = float(np.finfo(np.float32).max)
@@ -66,9 +67,20 @@ def test_the_leaf_of_an_observation_is_named() -> None:
         Guard().observations(leaves, 2)
 
 
-def test_costs_are_read_as_numbers_and_absent_ones_are_zero() -> None:
+def test_costs_are_read_as_numbers_and_absent_ones_are_zero_where_nothing_is_constrained() -> None:
     assert read_costs([{"cost": np.float32(0.5)}, {}, {"cost": True}], "cost", 0) == [0.5, 0.0, 1.0]
     assert read_costs([{}, {"price": 1.0}], "cost", 0) is None
+
+
+@pytest.mark.parametrize("infos", [[{"cost": 1.0}, {}], [{}, {}]], ids=["of one env", "of all"])
+def test_a_cost_that_a_constraint_needs_is_missed_by_env_and_step(infos: list[dict[str, Any]]) -> None:
+    missing = 0 if "cost" not in infos[0] else 1
+    with pytest.raises(EnvError, match=rf"info\['cost'\] is missing in env {missing} at step 9.*risk\.cost_key"):
+        read_costs(infos, "cost", 9, np.array([True, True]))
+
+
+def test_a_row_that_carries_a_reset_has_no_cost() -> None:
+    assert read_costs([{"cost": 1.0}, {}], "cost", 9, np.array([True, False])) == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -77,7 +89,14 @@ def test_a_cost_that_is_not_finite_is_named_by_key_env_and_step(bad: float) -> N
         read_costs([{"cost": 0.0}, {"cost": bad}], "cost", 9)
 
 
-@pytest.mark.parametrize("bad", ["much", None, [1.0, 2.0]])
+@pytest.mark.parametrize("bad", [10**400, 1e60], ids=["whole", "float"])
+def test_a_cost_beyond_float32_is_named_by_key_env_and_step(bad: float) -> None:
+    with pytest.raises((EnvError, NonFiniteError), match=r"info\['cost'\] of env 1 at step 9 .*float") as caught:
+        read_costs([{"cost": 0.0}, {"cost": bad}], "cost", 9)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("bad", ["much", None, [1.0, 2.0], np.ones(1), 1j, np.complex128(1j), torch.ones(2)], ids=str)
 def test_a_cost_that_is_no_number_is_an_error_of_the_env(bad: Any) -> None:
     with pytest.raises(EnvError, match=r"info\['cost'\] of env 0 at step 4 .*not a number"):
         read_costs([{"cost": bad}], "cost", 4)
@@ -100,6 +119,8 @@ class BrokenLate(Scripted):
                 reward = self._bad
             if self._fault == "cost":
                 info = info | {"cost": self._bad}
+            if self._fault == "missing":
+                del info["cost"]
         return observation, reward, terminated, truncated, info
 
 
@@ -120,6 +141,30 @@ def test_training_stops_at_what_an_env_gives(source: str, fault: str, said: str,
         learner.collect()
     # Counted from 0. One episode ended before, after which NEXT_STEP has spent a row on the reset.
     assert f"at step {7 if source == 'next-step' else 6}" in str(caught.value)
+
+
+LIMIT = {"kind": "cost_constraint", "limit_per_episode": 1.0}
+
+
+@every_source
+def test_a_cost_that_vanishes_stops_a_run_that_limits_it(source: str) -> None:
+    def learner(**settings: Any) -> Learner:
+        factories = [partial(BrokenLate, n, "missing", 0.0) for n in range(3)]
+        return learner_on(open_envs(source, factories), n_steps=16, batch_size=16, **settings)
+
+    with pytest.raises(EnvError, match=r"info\['cost'\] is missing in env 2") as caught:
+        learner(risk=LIMIT).collect()
+    assert f"at step {7 if source == 'next-step' else 6}" in str(caught.value)
+    assert int(learner().collect().valid.sum()) > 3 * 7  # without a limit, nothing depends on it
+
+
+def test_a_cost_that_an_env_in_a_worker_does_not_give_is_named() -> None:
+    envs = WorkerEnvs(Scripted, 2, 1)
+    try:
+        with pytest.raises(EnvError, match=r"info\['cost'\] is missing in env 0 at step 0"):
+            learner_on(envs, n_steps=16, batch_size=16, risk=LIMIT).collect()
+    finally:
+        envs.close()
 
 
 @pytest.mark.parametrize("fault", ["nan_observation", "inf_observation"])
@@ -147,25 +192,49 @@ def test_a_policy_that_is_not_finite_stops_before_the_env_is_stepped(env: str) -
 class Overflowing(Env[Any, Any]):
     """Env that gives numbers which float64 holds and float32 does not."""
 
-    def __init__(self, fault: str) -> None:
-        self._fault, self._steps = fault, 0
-        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    def __init__(self, fault: str, bad: float = 1e60, dtype: Any = np.float64) -> None:
+        self._fault, self._bad, self._steps = fault, bad, 0
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), dtype)
         self.action_space = spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        return np.zeros(2), {}
+        return np.zeros(2, self.observation_space.dtype), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._steps += 1
         bad = self._steps == 5
-        observation = np.array([0.0, 1e300 if bad and self._fault == "observation" else 0.0])
-        return observation, 1e300 if bad and self._fault == "reward" else 0.0, False, False, {}
+        observation = np.array([0.0, self._bad if bad and self._fault == "observation" else 0.0])
+        return observation, self._bad if bad and self._fault == "reward" else 0.0, False, False, {}
+
+
+def overflowing(source: str, *given: Any, **settings: Any) -> Learner:
+    return learner_on(open_envs(source, [partial(Overflowing, *given)]), n_steps=16, batch_size=16, **settings)
 
 
 @pytest.mark.parametrize("source", ["group", "next-step"])
-@pytest.mark.parametrize("fault", ["observation", "reward"])
-def test_a_number_that_float32_cannot_hold_is_named_where_it_appeared(source: str, fault: str) -> None:
-    learner = learner_on(open_envs(source, [partial(Overflowing, fault)]), n_steps=16, batch_size=16)
-    with pytest.raises(NonFiniteError, match=rf"{fault}.* in env 0 at step 4"):
-        learner.learn(learner.collect(), 1)
+@pytest.mark.parametrize("bad", [1e60, -1e300])
+@pytest.mark.parametrize(
+    ("fault", "said"), [("observation", r"observation\[1\] .*normalize_observations"), ("reward", "reward")]
+)
+def test_a_number_that_float32_cannot_hold_is_named_where_it_appeared(
+    source: str, fault: str, said: str, bad: float
+) -> None:
+    with pytest.raises(NonFiniteError, match=said) as caught:
+        overflowing(source, fault, bad).collect()
+    assert f"is {bad:g} in env 0 at step 4, beyond float32" in str(caught.value)
+    assert "inf" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["group", "next-step"])
+def test_a_normaliser_takes_what_float32_cannot_hold_as_long_as_it_has_a_square(source: str) -> None:
+    rollout = overflowing(source, "observation", 1e60, normalize_observations=True).collect()
+    assert rollout.observation["obs"].abs().max().item() <= 10.0
+    with pytest.raises(NonFiniteError, match=r"observation\[1\] is 1e\+300 in env 0 at step 4, beyond 1e\+100"):
+        overflowing(source, "observation", 1e300, normalize_observations=True).collect()
+
+
+def test_a_space_of_float32_with_a_number_beyond_it_is_named() -> None:
+    """A vector env of Gymnasium casts by itself; there it is infinite before we see it."""
+    with pytest.raises(EnvError, match=r"env 0 \(Overflowing\) in step 5: observation 'obs' holds 1e\+60, .*float32"):
+        overflowing("group", "observation", 1e60, np.float32).collect()

@@ -39,6 +39,23 @@ def test_a_plain_space_has_one_leaf() -> None:
     assert (leaf.name, leaf.path, leaf.dtype.name) == ("obs", (), "float32")
 
 
+@pytest.mark.parametrize(
+    ("given", "raw"),
+    [
+        (np.float64, "float64"),
+        (np.int64, "float64"),
+        (np.uint32, "float64"),
+        (np.float32, "float32"),
+        (np.float16, "float32"),
+        (np.int16, "float32"),
+        (np.uint8, "float32"),
+    ],
+)
+def test_numbers_that_float32_cannot_tell_apart_are_raw_in_float64(given: type[np.generic], raw: str) -> None:
+    (leaf,) = Layout.of(spaces.Box(0, 9, (3,), given)).leaves
+    assert (leaf.raw_dtype.name, leaf.dtype.name) == (raw, "float32")
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_an_observation_is_split_into_its_leaves(seed: int) -> None:
     NESTED.seed(seed)

@@ -12,10 +12,13 @@ import torch
 from gymnasium import Env, spaces
 
 from algo.building import iterate, learner_on, make_learner, values_of
-from rollout.worlds import SOURCES, Ending, Scripted, open_envs
+from rollout.worlds import BASE, SOURCES, Ending, Scripted, Ticking, open_envs
+from surefoot import PPO
 from surefoot.algo.estimate import estimate
+from surefoot.algo.learner import Learner
 from surefoot.errors import ConfigError
 from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
+from surefoot.rollout.workers import WorkerEnvs
 from surefoot.spaces import Layout
 
 Array = np.ndarray[Any, Any]
@@ -292,3 +295,72 @@ def test_the_scale_of_rewards_is_one_number_per_rollout() -> None:
         estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
         # With gamma 0 the return is the scaled reward itself.
         assert torch.allclose(estimates.returns, rollout.reward / learner.rewards.scale, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("source", "dtype"), [*((source, np.float64) for source in SOURCES), ("workers", np.float64), ("group", np.int64)]
+)
+def test_what_only_float64_tells_apart_reaches_the_policy(source: str, dtype: Any) -> None:
+    factory = partial(Ticking, dtype)
+    envs = WorkerEnvs(factory, 2, 1) if source == "workers" else open_envs(source, [factory, factory])
+    learner = learner_on(envs, n_steps=24, batch_size=24, normalize_observations=True)
+    assert learner.observations is not None
+    iterate(learner, 1)
+    rollout = learner.collect()
+    moments = learner.observations.moments["obs"]
+    mean, std = moments.mean.item(), moments.std.item()
+    low, high = (BASE - mean) / std, (BASE + 10 - mean) / std
+    assert (low, high) == pytest.approx((-1.0, 1.0), abs=0.2)
+    seen = rollout.observation["obs"]
+    assert seen.dtype == torch.float32
+    acted = seen[:-1][rollout.valid].numpy()
+    assert np.minimum(abs(acted - low), abs(acted - high)).max() < 1e-6
+    assert set(np.sign(acted).ravel()) == {-1.0, 1.0}
+    assert len(rollout.final) >= 2 * 3
+    final, _ = rollout.final_batch()
+    assert final["obs"].dtype == torch.float32
+    assert final["obs"].numpy() == pytest.approx(low, abs=1e-6)
+    envs.close()
+
+
+def test_a_time_of_day_is_normalised_to_one_standard_deviation() -> None:
+    normaliser = ObservationNormaliser(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
+    both = {"obs": np.array([[BASE], [BASE + 10]])}
+    normaliser.see(both, ALL)
+    normaliser.commit()
+    found = normaliser(both)["obs"]
+    assert found.dtype == np.float32
+    assert found == pytest.approx(np.array([[-1.0], [1.0]]), abs=1e-6)
+    assert normaliser({"obs": np.array([[1e60]])})["obs"].tolist() == [[10.0]]
+
+
+@pytest.mark.parametrize("constant", [0.1, 1.7e9, -1e15, 1e-12])
+def test_a_float64_feature_that_never_varies_stays_near_zero(constant: float) -> None:
+    normaliser = ObservationNormaliser(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
+    for k in range(200):
+        normaliser.see({"obs": np.full((3, 1), constant)}, np.ones(3, np.bool_))
+        if k % 8 == 7:
+            normaliser.commit()
+    assert abs(normaliser({"obs": np.array([[constant]])})["obs"].item()) < 1e-6
+
+
+def test_a_policy_learns_predicts_and_is_evaluated_by_what_only_float64_tells_apart() -> None:
+    """The right action is the parity of the tick; six steps pay 6 to who sees it, 3 to who does not."""
+    settings: dict[str, Any] = {"n_steps": 40, "batch_size": 40, "n_epochs": 4, "learning_rate": 3e-3}
+    agent = PPO(Ticking, n_envs=4, compile=False, normalize_observations=True, gamma=0.0, **settings).learn(1600)
+    assert agent.evaluate(8).mean == 6.0
+    assert [int(agent.predict([x], deterministic=True)[0]) for x in (BASE, BASE + 10)] == [0, 1]
+
+
+def test_an_open_episode_goes_on_in_float64() -> None:
+    def learner() -> Learner:
+        return learner_on(open_envs("group", [Ticking] * 2), n_steps=7, batch_size=14, normalize_observations=True)
+
+    saved, loaded = learner(), learner()
+    iterate(saved, 1)
+    tensors, values = saved.collector.save()
+    assert tensors["pending/obs"].tolist() == [[BASE + 10]] * 2
+    for dtype in (torch.float64, torch.float32):  # the latter is what older versions kept
+        loaded.collector.reopen({"pending/obs": tensors["pending/obs"].to(dtype)}, values)
+        assert loaded.collector.pending is not None
+        assert loaded.collector.pending["obs"].dtype == np.float64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -108,6 +109,61 @@ class Scripted(gymnasium.Env[Any, Any]):
 
     def _observe(self) -> Any:
         return observation_at(self._kind, self._number, self._episode, self._step)
+
+
+BASE = 1.7e9
+"""Seconds since 1970. float32 tells apart only what is 128 s from each other there."""
+
+
+class Ticking(gymnasium.Env[Any, Any]):
+    """Shows 1.7e9 s and 10 s later in turn, and pays for telling which; truncated after six steps, on the former.
+
+    The space has ``dtype``; observations after the first have ``later`` if that is given.
+    """
+
+    def __init__(self, dtype: Any = np.float64, later: Any = None) -> None:
+        self.observation_space = spaces.Box(0, 2**40, (1,), dtype)
+        self.action_space = spaces.Discrete(2)
+        self._later = dtype if later is None else later
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self._steps = 0
+        return np.array([BASE], self.observation_space.dtype), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = float(action == self._steps % 2)
+        self._steps += 1
+        observation = np.array([BASE + 10 * (self._steps % 2)], self._later)
+        return observation, reward, False, self._steps == 6, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far the episode is."""
+        return {"steps": self._steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there."""
+        self._steps = state["steps"]
+
+
+class Strict(gymnasium.Env[Any, Any]):
+    """Takes only what its action space contains; that Gymnasium warns counts as no."""
+
+    def __init__(self, action_space: spaces.Space[Any]) -> None:
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            if not self.action_space.contains(action):
+                raise ValueError(f"{action!r} is not in {self.action_space}")
+        return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
 MODES = {

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
+from rollout.worlds import Clockwork, Ticking
 from surefoot.envs import Broken
 from surefoot.envs.broken import Fault
 from surefoot.errors import EnvError, NonFiniteError, SurefootError, SurefootWarning, UnsupportedSpaceError
@@ -143,6 +146,116 @@ class NoObservation(Random):
 @pytest.mark.parametrize("env", [FourTuple, OldReset, NoSeed, VectorReward, TextReward, NoInfo, NoObservation])
 def test_a_broken_interface_names_the_env(env: Callable[[], Any]) -> None:
     assert f"env 0 ({env.__name__})" in str(failure(env))
+
+
+class Odd(Random):
+    """Puts something in the place of a part of what it gives at one step; 0 is the reset."""
+
+    def __init__(self, part: str, odd: Any, at: int = 3) -> None:
+        super().__init__()
+        self._part, self._odd, self._at, self._made = part, odd, at, 0
+
+    def reset(self, **options: Any) -> Any:
+        observation, info = super().reset(**options)
+        return (self._odd if self._part == "observation" and self._at == 0 else observation), info
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        self._made += 1
+        if self._made == self._at:
+            observation = self._odd if self._part == "observation" else observation
+            reward = self._odd if self._part == "reward" else reward
+        if self._part == "is_success":
+            info["is_success"] = self._odd
+        return observation, reward, terminated, truncated, info
+
+
+OBSERVATIONS: dict[str, tuple[Any, str]] = {
+    "complex": (np.array([1j, 0, 0]), "has dtype complex128"),
+    "dates": (np.array(["2024-01-01"] * 3, "datetime64[s]"), "has dtype datetime64"),
+    "durations": (np.array([1, 2, 3], "timedelta64[s]"), "has dtype timedelta64"),
+    "objects": (np.array([0.1, None, 0.2], object), "has dtype object"),
+    "text": (np.array(["0.1", "0.2", "0.3"]), "has dtype <U3"),
+    "ragged": ([0.1, [0.2, 0.3], 0.4], "ValueError"),
+    "a tensor with a gradient": (torch.zeros(3, requires_grad=True), r"detach\(\)"),
+}
+
+
+@pytest.mark.parametrize("at", [0, 3], ids=["reset", "step"])
+@pytest.mark.parametrize("kind", OBSERVATIONS)
+def test_an_observation_that_is_no_real_numbers_names_env_step_and_kind(kind: str, at: int) -> None:
+    odd, said = OBSERVATIONS[kind]
+    error = failure(lambda: Odd("observation", odd, at))
+    assert isinstance(error, EnvError)
+    assert re.search(rf"env 0 \(Odd\) in {'step 3' if at else 'reset'}: observation.*{said}", str(error))
+
+
+def test_an_observation_of_a_worker_that_is_no_real_numbers_names_env_and_step() -> None:
+    error = failure(partial(Ticking, later=np.complex128), workers=1)
+    assert isinstance(error, EnvError)
+    assert "env 0 (Ticking) in step 1: observation 'obs' has dtype complex128" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["complex", "dates", "durations", "objects", "a tensor with a gradient"])
+@pytest.mark.parametrize("at", [0, 2], ids=["reset", "step"])
+def test_an_observation_of_a_vector_env_that_is_no_real_numbers_names_it(kind: str, at: int) -> None:
+    row, said = OBSERVATIONS[kind]
+    odd = torch.zeros(2, 2, requires_grad=True) if torch.is_tensor(row) else np.stack([row[:2]] * 2)
+
+    class OddVector(Clockwork):
+        def reset(self, **options: Any) -> Any:
+            observation, info = super().reset(**options)
+            return (observation if at else odd), info
+
+        def step(self, actions: Any) -> Any:
+            observation, *rest = super().step(actions)
+            return (odd if self._clock == at else observation), *rest
+
+    error = failure(OddVector(2))
+    assert isinstance(error, EnvError)
+    assert re.search(rf"vector env OddVector in {'step 2' if at else 'reset'}: observation.*{said}", str(error))
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (np.ones(1), r"has shape \(1,\)"),
+        (np.ones((1, 1)), r"has shape \(1, 1\)"),
+        ([1.0], r"has shape \(1,\)"),
+        (1j, "is 1j, not a number"),
+        ("much", "is 'much', not a number"),
+        (None, "is None, not a number"),
+        (10**400, "is too large"),
+    ],
+    ids=str,
+)
+def test_a_reward_that_is_no_number_names_env_step_and_what_it_is(odd: Any, said: str) -> None:
+    error = failure(lambda: Odd("reward", odd))
+    assert isinstance(error, EnvError)
+    assert re.search(rf"env 0 \(Odd\) in step 2: reward {said}", str(error))
+    assert "raised" not in str(error)
+
+
+@pytest.mark.parametrize("number", [np.array(1.0), np.float32(1.0), np.int64(1), 1, True, torch.tensor(1.0)], ids=repr)
+def test_a_reward_may_be_any_kind_of_number(number: Any) -> None:
+    assert small(lambda: Odd("reward", number)).learn(32).num_timesteps == 32
+
+
+@pytest.mark.parametrize("odd", [np.array([True, False]), "yes", np.nan, []], ids=str)
+def test_a_success_that_is_neither_true_nor_false_names_env_and_step(odd: Any) -> None:
+    said = r"info\['is_success'\] of env 0 at step 7 is .*not True or False"
+    assert re.search(said, str(failure(lambda: Odd("is_success", odd))))
+    with pytest.raises(EnvError, match=said):
+        small(lambda: Odd("is_success", odd)).evaluate(1)
+
+
+@pytest.mark.parametrize(("given", "rate"), [(True, 1.0), (np.bool_(False), 0.0), (np.array([1]), 1.0), (0.0, 0.0)])
+def test_a_success_may_be_any_kind_of_flag(given: Any, rate: float) -> None:
+    assert small(lambda: Odd("is_success", given)).learn(32).logger_values["rollout/success_rate"] == rate
+
+
+def test_a_success_that_is_not_known_is_not_counted() -> None:
+    assert "rollout/success_rate" not in small(lambda: Odd("is_success", None)).learn(32).logger_values
 
 
 def test_an_env_without_spaces_is_named() -> None:

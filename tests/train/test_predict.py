@@ -94,6 +94,33 @@ def test_predictions_use_the_normaliser() -> None:
     assert seen.abs().max() < 5.0
 
 
+def wide() -> Random:
+    return Random(spaces.Box(-1e5, 1e5, (3,), np.float64))
+
+
+def test_a_number_beyond_float32_is_named_unless_it_is_normalised() -> None:
+    with pytest.raises(SurefootError, match=r"observation 'obs' holds 1e\+60, beyond float32.*normalize_observations"):
+        small(wide).predict([0.0, 1e60, 0.0])
+    agent = small(wide, normalize_observations=True).learn(32)
+    assert np.shape(agent.predict([0.0, 1e60, 0.0])[0]) == ()
+    with pytest.raises(SurefootError, match=r"holds 1e\+300, beyond 1e\+100"):
+        agent.predict([0.0, 1e300, 0.0])
+
+
+@pytest.mark.parametrize("memory", [{}, {"kind": "gru", "hidden_size": 8}], ids=["none", "gru"])
+def test_float64_observations_need_no_normaliser(memory: dict[str, Any]) -> None:
+    agent = small(wide, memory=memory).learn(64)
+    assert np.shape(agent.predict(np.zeros(3))[0]) == ()
+    assert len(agent.evaluate(2).returns) == 2
+
+
+def test_a_single_number_is_an_action_that_its_space_contains() -> None:
+    space = spaces.Box(-1.0, 1.0, (), np.float32)
+    action, _ = small(lambda: Random(action_space=space)).predict(np.zeros(3))
+    assert isinstance(action, np.ndarray)
+    assert space.contains(action)
+
+
 def test_prediction_does_not_disturb_training(cartpole: PPO, observation: Array) -> None:
     quiet, busy = small().learn(32), small().learn(32)
     for _ in range(10):

@@ -35,7 +35,7 @@ from surefoot.nets.kernel import load_kernel
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
-from surefoot.risk.build import build_risk, require_costs, warn_if_thin
+from surefoot.risk.build import build_risk, warn_if_thin
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.rollout.described import DescribedEnvs
@@ -177,6 +177,7 @@ class Learner:
             self.device,
             self.config.risk.cost_key,
             self.observed_masks,
+            needs_costs=self.config.risk.kind == "cost_constraint",
         )
         if self._open is not None:
             self._reopen(other_env)
@@ -269,7 +270,6 @@ class Learner:
         """The risk term with its coefficients of this update."""
         if self.risk is None:
             return None
-        require_costs(self.config.risk, self.collector.episodes.has_costs)
         update = self.updates - self.schedules.first_update
         rate = value_at(self.config.risk.multiplier_lr, update, total_updates)
         return Shaping(self.risk, rate, self.config.critic.kind != "scalar")

@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.errors import ConfigError
 from surefoot.rollout.group import EnvGroup
-from surefoot.rollout.guard import Guard
+from surefoot.rollout.guard import Guard, read_success
 from surefoot.spaces import Array, row_of
 
 
@@ -63,8 +63,11 @@ class Evaluation:
         return found | ({"success_rate": float(np.mean(self.successes))} if self.successes else {})
 
 
-def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
-    """Episode i starts from seed + i, so that the result does not depend on the number of envs."""
+def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool = False) -> Evaluation:
+    """Episode i starts from seed + i, so that the result does not depend on the number of envs.
+
+    ``normalizes``: ``act`` normalises what it sees, so that it takes what float32 cannot hold.
+    """
     if n_episodes < 1:
         raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
     if seed < 0:
@@ -80,7 +83,7 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
     started, steps = len(rows), 0
     for i in playing:
         observation = envs.reset_one(i, seed + i)
-    fresh, guard = np.ones(len(rows), np.bool_), Guard()
+    fresh, guard = np.ones(len(rows), np.bool_), Guard(normalizes)
     while rows.size:
         seen = {name: array[rows] for name, array in observation.items()}
         guard.observations(seen, steps)
@@ -96,8 +99,9 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int) -> Evaluation:
                 continue
             episode = playing[i]
             returns[episode], lengths[episode] = float(total[i]), int(length[i])
-            if "is_success" in info:
-                successes[episode] = bool(info["is_success"])
+            success = read_success(info, i, steps)
+            if success is not None:
+                successes[episode] = success
             if started < n_episodes:
                 envs.reset_one(i, seed + started)
                 playing[i], fresh[i] = started, True

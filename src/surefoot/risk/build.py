@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from surefoot.config import Config, RiskConfig
-from surefoot.errors import EnvError, SurefootWarning
+from surefoot.errors import SurefootWarning
 from surefoot.risk.cost import CostConstraint
 from surefoot.risk.cvar import CvarConstraint, CvarObjective
 from surefoot.risk.term import RiskTerm
@@ -20,15 +20,6 @@ def build_risk(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm | None
     if config.kind == "cost_constraint":
         return CostConstraint(config, n_envs, gamma)
     return None
-
-
-def require_costs(config: RiskConfig, has_costs: bool) -> None:
-    """Raise if costs are to be limited and no env has ever given one."""
-    if config.kind == "cost_constraint" and not has_costs:
-        raise EnvError(
-            f'risk.kind = "cost_constraint" limits info[{config.cost_key!r}], but no env gave it in the first rollout; '
-            "let the env put the cost of each step there, or name another key with risk.cost_key"
-        )
 
 
 def warn_if_thin(config: Config) -> None:

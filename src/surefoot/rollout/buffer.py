@@ -115,8 +115,8 @@ class Rollout:
     def final_batch(self) -> tuple[dict[str, Tensor], Tensor]:
         """True successors of the truncated steps: observations [F, ...] by leaf, and states [F, n]."""
         observation = {
-            name: torch.from_numpy(np.stack([final.observation[name] for final in self.final]))
-            for name in self.observation
+            name: torch.from_numpy(np.stack([final.observation[name] for final in self.final])).to(rows.dtype)
+            for name, rows in self.observation.items()
         }
         return observation, torch.stack([final.state for final in self.final])
 

@@ -18,7 +18,7 @@ from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout, digest
 from surefoot.rollout.envs import NOTHING_DROPPED, Envs, Step
 from surefoot.rollout.episodes import EpisodeTracker
-from surefoot.rollout.guard import OF_POLICY, Guard, read_costs
+from surefoot.rollout.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_success
 from surefoot.rollout.masks import ObservedMasks, require_legal
 from surefoot.rollout.normalise import ObservationNormaliser
 from surefoot.spaces import Array
@@ -41,9 +41,12 @@ class Collector:
         device: torch.device,
         cost_key: str = "cost",
         observed_masks: ObservedMasks | None = None,
+        needs_costs: bool = False,
     ) -> None:
+        """``needs_costs``: a transition without ``info[cost_key]`` is an error."""
         self.envs, self._policy, self._family, self.normaliser = envs, policy, family, normaliser
-        self._generator, self._device, self._cost_key = generator, device, cost_key
+        self._generator, self._device = generator, device
+        self._cost_key, self._needs_costs = cost_key, needs_costs
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
         self._observed_masks = observed_masks
         layout = envs.layout if observed_masks is None else envs.layout.without(observed_masks.names)
@@ -61,7 +64,7 @@ class Collector:
         self.pending: Mapping[str, Array] | None = None
         self._set_live(np.ones(envs.n_envs, np.bool_))
         self.vector_steps = 0
-        self._guard = Guard()
+        self._guard = Guard(normalizes=normaliser is not None)
         arrays = self._arrays
         self._few_rows = FewRows.of(policy, self._observations, arrays["state"], arrays["parameters"])
         self._noise: Array | None = None
@@ -107,7 +110,7 @@ class Collector:
         if values["kind"] not in (self.envs.kind, None):  # older formats do not say
             raise ValueError(f"it is of {values['kind']}, these are {self.envs.kind}")
         leaves = self.envs.layout.leaves
-        pending = {leaf.name: tensors[f"pending/{leaf.name}"].numpy().astype(leaf.dtype) for leaf in leaves}
+        pending = {leaf.name: tensors[f"pending/{leaf.name}"].numpy().astype(leaf.raw_dtype) for leaf in leaves}
         for leaf in leaves:
             if pending[leaf.name].shape != (self.envs.n_envs, *leaf.shape):
                 raise ValueError(f"the saved observation {leaf.name!r} has shape {pending[leaf.name].shape}")
@@ -146,9 +149,7 @@ class Collector:
                 self._set_live(step.live)
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
-        with np.errstate(over="ignore"):
-            self._arrays["reward"][:] = self._rewards
-        self._guard.rollout(self._arrays["reward"], "reward", rollout.first_step)
+        self._arrays["reward"][:] = self._rewards
         self._say_log_probs()
         if rollout.mask is not None:
             rollout.mask_digest = digest(rollout.mask)
@@ -280,10 +281,10 @@ class Collector:
 
     def _store(self, t: int, step: Step) -> None:
         self._guard.observations(step.observation, self.vector_steps)
-        self._guard.check(step.reward, "reward", self.vector_steps)
+        self._guard.check(step.reward, "reward", self.vector_steps, limit=OF_FLOAT32)
         arrays, after = self._arrays, self._arrays["state"][t + 1]
         self._rewards[t] = step.reward
-        costs = read_costs(step.infos, self._cost_key, self.vector_steps)
+        costs = read_costs(step.infos, self._cost_key, self.vector_steps, step.valid if self._needs_costs else None)
         arrays["terminated"][t] = step.terminated
         arrays["truncated"][t] = step.truncated
         arrays["valid"][t] = step.valid
@@ -309,5 +310,5 @@ class Collector:
             if step.truncated[i] and not step.terminated[i]:
                 seen = self.normaliser(successor) if self.normaliser else successor
                 rollout.final.append(Final(t, i, seen, torch.from_numpy(after[i].copy())))
-        successes = {i: bool(step.infos[i]["is_success"]) for i in step.final if "is_success" in step.infos[i]}
+        successes = {i: read_success(step.infos[i], i, self.vector_steps) for i in step.final}
         rollout.ended.extend((t, episode) for episode in self.episodes.end(done, successes))

@@ -39,7 +39,7 @@ class EpisodeTracker:
             self.cost += costs
             self.has_costs = True
 
-    def end(self, done: NDArray[np.bool_], successes: dict[int, bool]) -> list[Episode]:
+    def end(self, done: NDArray[np.bool_], successes: Mapping[int, bool | None]) -> list[Episode]:
         """The step just counted was the last of some episodes: these."""
         ended = [
             Episode(env, float(self.total[env]), int(self.length[env]), float(self.cost[env]), successes.get(env))

@@ -8,11 +8,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from surefoot.errors import EnvError, EnvRaisedError
 from surefoot.rollout.codes import code_bounds, unknown_code
 from surefoot.rollout.env_state import capture, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
+from surefoot.rollout.guard import as_number
 from surefoot.rollout.masks import MASK_KEY, MASK_METHOD, MaskRows, declared_heads, mask_method
 from surefoot.spaces import Array, Layout, mismatch, row_of
 
@@ -38,7 +40,7 @@ class EnvGroup(Envs):
         self.layout = Layout.of(self.observation_space)
         self._first_index = first_index
         self._steps = [0] * self.n_envs
-        self._observation = self.layout.empty(self.n_envs) if storage is None else storage
+        self._observation = self.layout.empty(self.n_envs, raw=True) if storage is None else storage
         self._masks = masks
         self._mask_methods = [mask_method(env) for env in self.envs]
         only = self.layout.leaves[0]
@@ -46,6 +48,8 @@ class EnvGroup(Envs):
         self._plain = self._observation[only.name]
         """Where observations that are one array of numbers of this form go without ado."""
         self._plain_form = (self._plain.dtype, self._plain.shape[1:]) if plain else None
+        self._plain_actions = not (isinstance(self.action_space, spaces.Box) and self.action_space.shape == ())
+        """Whether going through an array of actions gives each env its own."""
         self._codes = {leaf.name: code_bounds(leaf) for leaf in self.layout.leaves}
         self._every_row = np.ones(self.n_envs, np.bool_)
         self._every_row.flags.writeable = False
@@ -85,7 +89,8 @@ class EnvGroup(Envs):
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         final: dict[int, Mapping[str, Array]] = {}
         infos: list[Mapping[str, Any]] = []
-        rows = actions if type(actions) is np.ndarray else [row_of(actions, i) for i in range(n)]
+        plain = type(actions) is np.ndarray and self._plain_actions
+        rows = actions if plain else [row_of(actions, i) for i in range(n)]
         asks = None not in self._mask_methods  # then masks are read together, once every env has made its step
         advance, begin = (self._advance, self._begin) if asks else (self.step_one, self.reset_one)
         for i, action in enumerate(rows):
@@ -112,7 +117,7 @@ class EnvGroup(Envs):
         """`step_one` without reading the mask."""
         try:
             observation, reward, terminated, truncated, info = self.envs[i].step(action)
-            given = float(reward), bool(terminated), bool(truncated), info
+            terminated, truncated = bool(terminated), bool(truncated)
             if type(info) is not dict:
                 _require_dict(info)
         except Exception as error:
@@ -121,7 +126,14 @@ class EnvGroup(Envs):
             ) from error
         self._steps[i] += 1
         self._write(i, observation)
-        return given
+        number = float(reward) if isinstance(reward, float) else self._number(i, reward)
+        return number, terminated, truncated, info
+
+    def _number(self, i: int, reward: Any) -> float:
+        try:
+            return as_number(reward)
+        except ValueError as reason:
+            raise EnvError(f"{self._name(i)} in step {self._steps[i] - 1}: reward {reason}") from None
 
     @property
     def gives_masks(self) -> bool:
@@ -163,28 +175,17 @@ class EnvGroup(Envs):
             self._plain[i] = observation
             return
         for leaf in self.layout.leaves:
-            part = observation
             try:
-                for key in leaf.path:
-                    part = part[key]
-                array = np.asarray(part)
+                array = leaf.find(observation)
                 bounds = self._codes[leaf.name]
-                unknown = None if bounds is None else unknown_code(array, bounds)
-                if array.shape == leaf.shape and unknown is None:
-                    self._put(leaf.name, i, array)
+                reason = None if bounds is None else unknown_code(array, bounds)
+                if reason is None and array.shape == leaf.shape:
+                    self._observation[leaf.name][i] = leaf.as_raw(array)
                     continue
-                reason = unknown or f"has shape {array.shape}, its space says {leaf.shape}"
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                reason = f"does not fit its space {leaf.space} ({type(error).__name__}: {error})"
+                reason = reason or f"has shape {array.shape}, its space says {leaf.shape}"
+            except ValueError as error:
+                reason = str(error)
             raise EnvError(f"{self._name(i)} in step {self._steps[i]}: observation {leaf.name!r} {reason}")
-
-    def _put(self, name: str, i: int, array: Array) -> None:
-        storage = self._observation[name]
-        if array.dtype == storage.dtype:
-            storage[i] = array
-            return
-        with np.errstate(over="ignore"):  # what the storage cannot hold becomes infinite, and the guard names it
-            storage[i] = array
 
     def _read_mask(self, i: int, info: Mapping[str, Any]) -> None:
         """Keep what env i says is legal, by its method or in its info."""

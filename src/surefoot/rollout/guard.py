@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefoot.errors import EnvError, NonFiniteError
-from surefoot.spaces import Array
+from surefoot.spaces import FLOAT32_MAX, Array, real_numbers
 
 OF_ENV = "Correct the env, or mask the source of the value"
 OF_POLICY = "The policy gave it: lower learning_rate, or go on from an earlier checkpoint"
+
+
+class Limit(NamedTuple):
+    """The largest number that can be worked with, and what is said of a larger one."""
+
+    largest: float
+    words: str
+
+
+UNLIMITED = Limit(math.inf, "")
+OF_FLOAT32 = Limit(FLOAT32_MAX, "beyond float32. Scale it in the env")
+
+
+def observation_limit(normalizes: bool) -> Limit:
+    """What observations must stay within. A normaliser works in float64, and needs their squares."""
+    if normalizes:
+        return Limit(1e100, "beyond 1e+100, too large to be normalised. Scale it in the env")
+    return Limit(FLOAT32_MAX, f"{OF_FLOAT32.words}, or set normalize_observations")
 
 
 class Guard:
@@ -22,19 +42,34 @@ class Guard:
     and only a suspicious one is looked at entry by entry.
     """
 
-    def check(self, array: Array, field: str, step: int, env: int | None = None, advice: str = OF_ENV) -> None:
-        """Raise `NonFiniteError` if an entry is not finite; ``env`` if the array is of one env alone."""
-        if array.dtype.kind != "f" or math.isfinite(np.vdot(array, array)):
+    def __init__(self, normalizes: bool = False) -> None:
+        """``normalizes``: a normaliser will see the observations."""
+        self._of_observations = observation_limit(normalizes)
+
+    def check(
+        self,
+        array: Array,
+        field: str,
+        step: int,
+        env: int | None = None,
+        advice: str = OF_ENV,
+        limit: Limit = UNLIMITED,
+    ) -> None:
+        """Raise `NonFiniteError` if an entry is not finite or beyond the limit; ``env`` if the array is of one env."""
+        if array.dtype.kind != "f" or float(np.vdot(array, array)) < limit.largest * limit.largest:
             return
         bad = ~np.isfinite(array)
-        if not bad.any():
-            return
+        finite = not bad.any()
+        if finite:
+            bad = np.abs(array) > np.float64(limit.largest)
+            if not bad.any():
+                return
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         inner = index[1:] if env is None else index
         where = f"[{', '.join(map(str, inner))}]" if inner else ""
+        what = f", {limit.words}" if finite else f"; nothing was learned from it. {advice}"
         raise NonFiniteError(
-            f"{field}{where} is {array[index]} in env {index[0] if env is None else env} at step {step}; "
-            f"nothing was learned from it. {advice}"
+            f"{field}{where} is {array[index]:g} in env {index[0] if env is None else env} at step {step}{what}"
         )
 
     def rollout(self, array: Array, field: str, first_step: int, advice: str = OF_ENV) -> None:
@@ -46,24 +81,70 @@ class Guard:
     def observations(self, observation: Mapping[str, Array], step: int, env: int | None = None) -> None:
         """Check every leaf."""
         for name, array in observation.items():
-            self.check(array, "observation" if name == "obs" else f"observation {name!r}", step, env)
+            field = "observation" if name == "obs" else f"observation {name!r}"
+            self.check(array, field, step, env, limit=self._of_observations)
 
 
-def read_costs(infos: Sequence[Mapping[str, Any]], key: str, step: int) -> list[float] | None:
-    """``info[key]`` of each env as finite numbers, or None if no env gives it (R04)."""
+def as_number(value: Any) -> float:
+    """One real number; ValueError says what the value is instead."""
+    try:
+        shape = np.shape(value)
+        if not shape and not np.iscomplexobj(value):
+            return float(value)
+    except OverflowError:
+        raise ValueError("is too large for a float") from None
+    except Exception as error:  # whatever a foreign type raises when it is asked for a number
+        raise ValueError(f"is {reprlib.repr(value)}, not a number ({type(error).__name__}: {error})") from None
+    raise ValueError(f"has shape {shape}, it is not a number" if shape else f"is {value}, not a number")
+
+
+def read_costs(
+    infos: Sequence[Mapping[str, Any]], key: str, step: int, needed: NDArray[np.bool_] | None = None
+) -> list[float] | None:
+    """``info[key]`` of each env as finite numbers, or None if no env gives it (R04).
+
+    ``needed`` [N] marks the envs that must give it, because a limit rests on it: a cost that is missing there is an
+    error, never 0 (R06). Without a limit costs are only logged, and a step that tells none counts as one that had none:
+    many envs name a cost only where it arises.
+    """
     for info in infos:  # a generator would take several times as long, at every step
         if key in info:
             break
     else:
-        return None
+        if needed is None:
+            return None
     costs = []
     for i, info in enumerate(infos):
-        value = info.get(key, 0.0)
+        if key not in info:
+            if needed is not None and needed[i]:
+                raise EnvError(
+                    f'info[{key!r}] is missing in env {i} at step {step}, and risk.kind = "cost_constraint" limits it: '
+                    "let the env put the cost of every step there, 0.0 where there is none, or name another key with "
+                    "risk.cost_key"
+                )
+            costs.append(0.0)
+            continue
         try:
-            cost = float(value)
-        except (TypeError, ValueError):
-            raise EnvError(f"info[{key!r}] of env {i} at step {step} is {value!r}, not a number") from None
+            cost = as_number(info[key])
+        except ValueError as reason:
+            raise EnvError(f"info[{key!r}] of env {i} at step {step} {reason}") from None
         if not math.isfinite(cost):
             raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost}; costs must be finite")
+        if abs(cost) > FLOAT32_MAX:
+            raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost:g}, beyond float32; scale it")
         costs.append(cost)
     return costs
+
+
+def read_success(info: Mapping[str, Any], env: int, step: int) -> bool | None:
+    """``info["is_success"]``; None if the env does not say."""
+    given = info.get("is_success")
+    if given is None:
+        return None
+    try:
+        flags = real_numbers(given)
+        if flags.size == 1 and flags.item() in (0, 1):
+            return bool(flags.item())
+    except ValueError:
+        pass
+    raise EnvError(f"info['is_success'] of env {env} at step {step} is {reprlib.repr(given)}, not True or False")

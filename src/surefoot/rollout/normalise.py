@@ -12,11 +12,12 @@ from torch import Tensor
 from surefoot.math.moments import Moments, merge
 from surefoot.spaces import Array, Layout
 
-TINY = 1e-8
+TINY = {np.dtype(np.float32): 1e-8, np.dtype(np.float64): 1e-13}
+"""By dtype of the raw observation: a std below this share of the mean is rounding."""
 
 
 class ObservationNormaliser:
-    """(x − mean) / std by leaf, clipped; statistics of what the policy acted upon.
+    """(x − mean) / std by leaf, in the dtype of the raw observation, clipped; statistics of what the policy acted upon.
 
     Statistics are frozen within a rollout (M06). Only the very first rollout, which has nothing to freeze, updates them
     before each step; with ``follows``, every rollout does. Either way the update sees the numbers that were acted upon.
@@ -24,6 +25,7 @@ class ObservationNormaliser:
 
     def __init__(self, layout: Layout, clip: float, follows: bool = False) -> None:
         self._names = [leaf.name for leaf in layout.leaves if leaf.is_continuous]
+        self._raw = {leaf.name: leaf.raw_dtype for leaf in layout.leaves}
         self._clip = clip
         self.moments = {leaf.name: Moments.empty(leaf.shape) for leaf in layout.leaves if leaf.is_continuous}
         self._seen: list[tuple[Mapping[str, Array], NDArray[np.bool_]]] = []
@@ -41,12 +43,12 @@ class ObservationNormaliser:
             self._seen.append((observation, live))
 
     def __call__(self, observation: Mapping[str, Array]) -> dict[str, Array]:
-        """Normalised copies of the continuous leaves; the others as they are."""
+        """Normalised float32 copies of the continuous leaves; the others as they are."""
         out = dict(observation)
         for name in self._names:
             mean, inverse = self._scale[name]
             scaled = (observation[name] - mean) * inverse
-            out[name] = np.minimum(np.maximum(scaled, -self._clip), self._clip)
+            out[name] = np.minimum(np.maximum(scaled, -self._clip), self._clip).astype(np.float32, copy=False)
         return out
 
     def commit(self) -> float:
@@ -87,8 +89,9 @@ class ObservationNormaliser:
         for name, moments in self.moments.items():
             std = moments.std.numpy()
             # A feature that never varied keeps its unit: there is no spread to scale by.
-            inverse = np.where(std > TINY * np.abs(moments.mean.numpy()), 1 / np.maximum(std, 1e-30), 1.0)
-            self._scale[name] = (moments.mean.numpy().astype(np.float32), inverse.astype(np.float32))
+            raw = self._raw[name]
+            inverse = np.where(std > TINY[raw] * np.abs(moments.mean.numpy()), 1 / np.maximum(std, 1e-30), 1.0)
+            self._scale[name] = (moments.mean.numpy().astype(raw), inverse.astype(raw))
 
 
 class RewardNormaliser:

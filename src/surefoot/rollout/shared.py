@@ -59,7 +59,7 @@ class Board:
         cls, memory: int, layout: Layout, action_space: spaces.Space[Any], n_envs: int, mask_width: int = 0
     ) -> Board:
         """The arrays of N envs; every process that asks for them over the same memory gets the same ones."""
-        leaves: list[Spec] = [((n_envs, *leaf.shape), leaf.dtype) for leaf in layout.leaves]
+        leaves: list[Spec] = [((n_envs, *leaf.shape), leaf.raw_dtype) for leaf in layout.leaves]
         parts = dict(parts_of(action_space))
         actions: list[Spec] = [((n_envs, *(part.shape or ())), np.dtype(part.dtype)) for part in parts.values()]
         reward: Spec = ((n_envs,), np.dtype(np.float64))

@@ -14,7 +14,7 @@ from surefoot.rollout.envs import Envs, Flags, Step, env_seeds
 from surefoot.rollout.group import NO_INFO
 from surefoot.rollout.masks import MASK_KEY
 from surefoot.rollout.vector_masks import VectorActions
-from surefoot.spaces import Array, Layout, mismatch
+from surefoot.spaces import Array, Layout, mismatch, real_numbers
 
 FINAL_KEYS = ("final_obs", "final_observation")
 """Where SAME_STEP envs put the last observation of an episode: Gymnasium 1.x, and its older name."""
@@ -120,7 +120,12 @@ class VectorEnvs(Envs):
 
     def _final_row(self, last: Any, i: int) -> dict[str, Array]:
         row = _row(last, i)
-        parts = {} if row is None else self.layout.split(row)
+        try:
+            parts = {} if row is None else self.layout.split(row)
+        except ValueError as reason:
+            raise EnvError(
+                f"the vector env {self._name()} in step {self._steps}: final observation of env {i}: {reason}"
+            ) from None
         shapes = {leaf.name: leaf.shape for leaf in self.layout.leaves}
         if {name: array.shape for name, array in parts.items()} != shapes:
             raise EnvError(
@@ -138,11 +143,13 @@ class VectorEnvs(Envs):
 
     def _require_rows(self, **fields: Any) -> None:
         for name, value in fields.items():
-            if np.shape(value) != (self.n_envs,):
-                raise EnvError(
-                    f"the vector env {self._name()} in step {self._steps}: {name} has shape {np.shape(value)}, "
-                    f"not ({self.n_envs},)"
-                )
+            try:
+                shape = real_numbers(value).shape
+                reason = None if shape == (self.n_envs,) else f"has shape {shape}, not ({self.n_envs},)"
+            except ValueError as error:
+                reason = str(error)
+            if reason is not None:
+                raise EnvError(f"the vector env {self._name()} in step {self._steps}: {name} {reason}")
 
     def _infos(self, info: Mapping[str, Any], valid: Flags, done: Flags) -> list[Mapping[str, Any]]:
         if not info:
@@ -167,19 +174,19 @@ class VectorEnvs(Envs):
             ]
             self._actions.note(rows, self._resetting, where)
 
-    def _split(self, observation: Any) -> dict[str, Array]:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and the guard names it
+    def _split(self, observation: Any, where: str = "") -> dict[str, Array]:
+        try:
             parts = self.layout.split(observation)
-        for leaf in self.layout.leaves:
-            if parts[leaf.name].shape != (self.n_envs, *leaf.shape):
-                raise EnvError(
-                    f"the vector env {self._name()} in step {self._steps}: observation {leaf.name!r} has shape "
-                    f"{parts[leaf.name].shape}, its space says {(self.n_envs, *leaf.shape)}"
-                )
+            for leaf in self.layout.leaves:
+                found, expected = parts[leaf.name].shape, (self.n_envs, *leaf.shape)
+                if found != expected:
+                    raise ValueError(f"observation {leaf.name!r} has shape {found}, its space says {expected}")
+        except ValueError as reason:
+            raise EnvError(f"the vector env {self._name()} in {where or f'step {self._steps}'}: {reason}") from None
         return {name: array.copy() for name, array in parts.items()}
 
     def _checked(self, observation: Any) -> dict[str, Array]:
-        parts = self._split(observation)
+        parts = self._split(observation, "reset")
         for i in range(self.n_envs):
             reason = mismatch(self.observation_space, _row(observation, i))
             if reason is not None:

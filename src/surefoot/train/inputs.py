@@ -10,17 +10,23 @@ from gymnasium import spaces
 
 from surefoot.errors import ConfigError
 from surefoot.rollout.codes import code_bounds, unknown_code
+from surefoot.rollout.guard import Limit, observation_limit
 from surefoot.spaces import Array, Layout, Leaf
 
 
-def read_observation(layout: Layout, space: spaces.Space[Any], given: Any) -> tuple[dict[str, Array], bool]:
-    """Observation leaves [N, ...], and whether a single observation was given (N is 1 then)."""
+def read_observation(
+    layout: Layout, space: spaces.Space[Any], given: Any, normalizes: bool = False
+) -> tuple[dict[str, Array], bool]:
+    """Raw observation leaves [N, ...], and whether a single observation was given (N is 1 then).
+
+    ``normalizes``: a normaliser will see them.
+    """
     if not isinstance(space, spaces.Tuple) and isinstance(given, tuple) and _is_reset(given):
         raise ConfigError(
             f"the observation must be {_expected(layout)}, got a tuple with an info: env.reset() returns the two, pass "
             "the first of them"
         )
-    parts = {leaf.name: _read_leaf(leaf, given) for leaf in layout.leaves}
+    parts = {leaf.name: _read_leaf(leaf, given, observation_limit(normalizes)) for leaf in layout.leaves}
     lead = {leaf.name: parts[leaf.name].shape[: parts[leaf.name].ndim - len(leaf.shape)] for leaf in layout.leaves}
     if len(set(lead.values())) > 1:
         said = ", ".join(f"{name!r} has {f'{axes[0]} rows' if axes else 'one'}" for name, axes in lead.items())
@@ -52,7 +58,7 @@ def read_starts(given: Any, n_rows: int) -> Array | None:
     return starts.astype(np.bool_)
 
 
-def _read_leaf(leaf: Leaf, given: Any) -> Array:
+def _read_leaf(leaf: Leaf, given: Any, limit: Limit) -> Array:
     expected = f"the env gives {leaf.shape}, or a batch of them"
     try:
         part = given
@@ -68,23 +74,27 @@ def _read_leaf(leaf: Leaf, given: Any) -> Array:
     axes = array.ndim - len(leaf.shape)
     if axes not in (0, 1) or array.shape[axes:] != leaf.shape:
         raise ConfigError(f"observation {leaf.name!r} has shape {array.shape}, {expected}")
-    return _as_stored(leaf, array)
+    return _as_raw(leaf, array, limit)
 
 
-def _as_stored(leaf: Leaf, array: Array) -> Array:
-    """In the dtype of the storage; numbers must be finite, codes known, pixels bytes."""
+def _as_raw(leaf: Leaf, array: Array, limit: Limit) -> Array:
+    """In the dtype of raw observations; numbers must be finite and within the limit, codes known, pixels bytes."""
     bounds = code_bounds(leaf)
     reason = None if bounds is None else unknown_code(array, bounds)
     if reason is not None:
         raise ConfigError(f"observation {leaf.name!r} {reason}")
-    with np.errstate(over="ignore", invalid="ignore"):  # what the storage cannot hold is found below
-        stored: Array = array.astype(leaf.dtype)
-    finite = np.isfinite(stored)
+    finite = np.isfinite(array)
     if not finite.all():
         raise ConfigError(f"observation {leaf.name!r} holds {array[~finite].flat[0]}; it must be finite")
-    if leaf.is_image and (stored != array).any():
+    largest = min(limit.largest, float(np.finfo(leaf.raw_dtype).max)) if leaf.is_continuous else np.inf
+    beyond = np.abs(array) > np.float64(largest)
+    if beyond.any():
+        raise ConfigError(f"observation {leaf.name!r} holds {array[beyond].flat[0]:g}, {limit.words}")
+    with np.errstate(invalid="ignore"):  # what a byte cannot hold is found below
+        raw: Array = array.astype(leaf.raw_dtype)
+    if leaf.is_image and (raw != array).any():
         raise ConfigError(f"observation {leaf.name!r} is an image of bytes: its pixels are whole numbers from 0 to 255")
-    return stored
+    return raw
 
 
 def _is_reset(given: tuple[Any, ...]) -> bool:

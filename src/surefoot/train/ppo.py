@@ -176,7 +176,8 @@ class PPO:
 
         ``action_masks`` is an array of legal actions or a dict of such by head, with one row for each observation.
         """
-        parts, single = read_observation(self.envs.layout, self.envs.observation_space, obs)
+        normalizes = self.learner.observations is not None
+        parts, single = read_observation(self.envs.layout, self.envs.observation_space, obs, normalizes)
         n_rows = len(next(iter(parts.values())))
         masks = None if action_masks is None else self._read_masks(action_masks, n_rows, single)
         before = read_state(state, n_rows, self.learner.policy.state_size)
@@ -246,7 +247,7 @@ class PPO:
 
         try:
             with _threads(self.config.threads):
-                return play(envs, act, n_episodes, seed)
+                return play(envs, act, n_episodes, seed, normalizes=self.learner.observations is not None)
         finally:
             if env is not None and own_n_envs(env) != 1:  # made for this call
                 envs.close()
