@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.dists.interface import Family
-from surefoot.errors import EnvError
+from surefoot.errors import EnvError, EnvStateError, SurefootWarning
 from surefoot.policy.compiled_choice import CompiledChoice
 from surefoot.policy.few_rows import FewRows
 from surefoot.policy.policy import Policy
@@ -66,6 +67,7 @@ class Collector:
         self._few_rows = FewRows.of(policy, self._observations, arrays["state"], arrays["parameters"])
         self._noise: Array | None = None
         self._choice: CompiledChoice | None = None
+        self._said_inexact = False
 
     def start(self, seed: int) -> None:
         """Reset every env."""
@@ -75,6 +77,7 @@ class Collector:
         self.state[:] = 0.0
         self._guard.observations(self.pending, 0)
         self._make_room_for_masks()
+        self._env_state()  # whoever trains should learn now, not at the first checkpoint, that it will not be exact
 
     def save(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Pending observation, memory and open episodes: tensors, and plain values."""
@@ -87,10 +90,24 @@ class Collector:
             "fresh": self.fresh.tolist(),
             "vector_steps": self.vector_steps,
             "episodes": self.episodes.state(),
-            "envs": self.envs.state() if started else None,
+            "envs": self._env_state() if started else None,
             "started": started,
         }
         return tensors, values
+
+    def _env_state(self) -> list[Any] | None:
+        """The state of the envs, or None if it cannot be kept; the reason is said once (Y08)."""
+        try:
+            return self.envs.state()
+        except EnvStateError as error:
+            if not self._said_inexact:
+                self._said_inexact = True
+                warnings.warn(
+                    f"{error}. Open episodes are not saved: a resumed run starts new ones, and is not exact",
+                    SurefootWarning,
+                    stacklevel=2,
+                )
+            return None
 
     def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], fresh_seed: int) -> bool:
         """Go on with the open episodes and answer True; or, if the envs could not be saved, start new ones."""
