@@ -47,6 +47,10 @@ class MissingExtraError(SurefootError):
     """An optional package is needed and not installed."""
 
 
+class CodeCacheError(SurefootError):
+    """There is no directory for compiled code that only its user can write."""
+
+
 class StorageError(SurefootError):
     """The disk refused an operation: full, read-only, not permitted."""
 

@@ -260,7 +260,7 @@ class Learner:
         if self.risk is not None:
             self.risk.load_state(state.values["risk"])
         kernel, compiled = state.values.get("kernel", False), state.values["compiled"]  # older states have no kernel
-        if (kernel or compiled) and decide(True, self.device, 0):
+        if (kernel or compiled) and self._decide(1, 1):
             if kernel:
                 self._use_kernel()
             if compiled:
