@@ -31,6 +31,10 @@ class EnvRaisedError(EnvError):
     """An environment itself raised, in step or reset; one made anew may do better."""
 
 
+class EnvStateError(EnvError):
+    """The open episode of an environment cannot be saved, although it says that it can be."""
+
+
 class NonFiniteError(SurefootError):
     """NaN or Inf where a finite number must stand."""
 
@@ -41,6 +45,10 @@ class RunError(SurefootError):
 
 class MissingExtraError(SurefootError):
     """An optional package is needed and not installed."""
+
+
+class CodeCacheError(SurefootError):
+    """There is no directory for compiled code that only its user can write."""
 
 
 class StorageError(SurefootError):

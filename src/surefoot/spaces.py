@@ -2,7 +2,7 @@
 
 Whatever the observation space is (a Box, a Dict, a Tuple, nested), the rest of Surefoot sees a flat mapping from
 leaf name to array. A plain space has the single leaf ``obs``; a Dict's leaves carry its keys, a Tuple's its positions,
-nesting is joined by ``/``.
+nesting is joined by ``/``. What a saved tensor cannot be called by is written as in a web address (``%5C``).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from gymnasium import spaces
@@ -21,6 +22,8 @@ from surefoot.errors import UnsupportedSpaceError
 
 Array = NDArray[Any]
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+MAX_NAME_CHARACTERS = 400
+"""Of a leaf, so that the tensors of a checkpoint can bear it."""
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
@@ -90,6 +93,12 @@ class Layout:
             raise UnsupportedSpaceError(
                 f"two observations have the name {twice!r}, nesting being joined by '/': rename a key of {space}"
             )
+        long = next((name for name in names if len(name) > MAX_NAME_CHARACTERS), None)
+        if long is not None:
+            raise UnsupportedSpaceError(
+                f"the observation {long[:40]}… has a name of {len(long)} characters, at most {MAX_NAME_CHARACTERS} are "
+                "allowed: shorten the keys that lead to it"
+            )
         if not any(math.prod(leaf.shape) for leaf in leaves):
             raise UnsupportedSpaceError(f"the observation space {space} is empty: give the agent something to see")
         return cls(leaves)
@@ -124,7 +133,7 @@ def _walk(space: spaces.Space[Any], path: tuple[str | int, ...]) -> Iterator[Lea
         for i, sub in enumerate(space.spaces):
             yield from _walk(sub, (*path, i))
         return
-    name = "/".join(map(str, path)) or "obs"
+    name = "/".join(map(_spelled, path)) if path else "obs"
     if isinstance(space, spaces.Discrete):
         yield Leaf(name, path, space, (), np.dtype(np.int64))
     elif isinstance(space, spaces.MultiDiscrete):
@@ -136,6 +145,19 @@ def _walk(space: spaces.Space[Any], path: tuple[str | int, ...]) -> Iterator[Lea
         yield Leaf(name, path, space, space.shape, np.dtype(np.uint8 if keeps_bytes else np.float32))
     else:
         raise UnsupportedSpaceError(f"observation {name!r} has the space {space}; supported: {SUPPORTED}")
+
+
+def _spelled(key: str | int) -> str:
+    """A key as part of a name; ordinary ones, slashes among them, stay as they are."""
+    parts = str(key).split("/")
+    return "/".join(
+        "%" if part == "" else "%2E" * len(part) if part in (".", "..") else _quoted(part) for part in parts
+    )
+
+
+def _quoted(text: str) -> str:
+    kept = (c if c.isprintable() and c not in "\\%" else quote(c, safe="", errors="surrogatepass") for c in text)
+    return "".join(kept)
 
 
 def _at(observation: Any, path: tuple[str | int, ...]) -> Any:

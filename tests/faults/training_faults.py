@@ -25,6 +25,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
+from faults.worker_worlds import FALTERING
 from surefoot import PPO
 from surefoot.algo import estimate
 from surefoot.config import from_flat
@@ -235,6 +236,7 @@ def signals(n: int = 100, seed: int = 0) -> dict[str, Any]:
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "scalar, Discrete": ("CartPole-v1", {}),
     "scalar, Discrete, workers": ("CartPole-v1", {"workers": 2}),
+    "scalar, Discrete, workers, env that raises": (FALTERING, {"workers": 2}),
     "scalar, Discrete, normalisers": ("CartPole-v1", {"normalize_observations": True, "normalize_rewards": True}),
     "scalar, Box": ("Pendulum-v1", {}),
     "scalar, Box, normalisers": ("Pendulum-v1", {"normalize_observations": True, "normalize_rewards": True}),

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,43 @@ class Unreliable(gymnasium.Env[Array, np.int64]):
 
     def _observe(self) -> Array:
         return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+
+
+class Faltering(gymnasium.Env[Array, np.int64]):
+    """Raises now and then, in step and in reset, as its own random numbers say; it can be saved, with ``extra()``."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
+
+    def __init__(self, p: float = 0.05, extra: Callable[[], Any] | None = None) -> None:
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._p, self._extra, self._steps = p, extra, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self._steps = 0
+        return self._observe("reset"), {}
+
+    def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        return self._observe("step"), float(action), False, self._steps >= 12, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        extra = None if self._extra is None else self._extra()
+        return {"steps": self._steps, "random": self.np_random.bit_generator.state, "extra": extra}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._steps, self.np_random.bit_generator.state = state["steps"], state["random"]
+
+    def _observe(self, where: str) -> Array:
+        if self.np_random.random() < self._p:
+            raise RuntimeError(f"faltered in {where}")
+        return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+
+
+FALTERING = "faults/Faltering-v0"
+if FALTERING not in gymnasium.registry:
+    gymnasium.register(FALTERING, "faults.worker_worlds:Faltering")
 
 
 class Slow(gymnasium.Env[Array, np.int64]):

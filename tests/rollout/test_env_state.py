@@ -14,6 +14,7 @@ from gymnasium.wrappers import NormalizeObservation, OrderEnforcing, TimeLimit, 
 
 from algo.building import make_learner
 from surefoot.envs import ENTRY_POINTS, register_envs
+from surefoot.errors import EnvStateError
 from surefoot.rollout.env_state import Resumable, capture, restore
 from surefoot.rollout.group import EnvGroup
 
@@ -202,3 +203,11 @@ def test_a_state_of_another_classic_env_is_refused() -> None:
     assert state is not None
     with pytest.raises(ValueError, match="does not belong"):
         restore(other, state)
+
+
+def test_a_known_env_with_something_odd_in_it_is_told() -> None:
+    env = CartPoleEnv()
+    env.reset(seed=0)
+    env.state = {"position"}  # type: ignore[assignment]  # what is under test
+    with pytest.raises(EnvStateError, match="state is a set"):
+        capture(env)

@@ -107,6 +107,20 @@ def test_no_leaf_hides_another() -> None:
     assert sorted(float(x[0]) for x in parts.values()) == [0.25, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("x/y", "x/y"), ("", "%"), ("..", "%2E%2E"), ("a//b", "a/%/b"), ("\\", "%5C"), ("50%", "50%25"), ("ö\n", "ö%0A")],
+)
+def test_a_key_that_no_tensor_may_bear_is_spelled_out(key: str, name: str) -> None:
+    box = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    assert [leaf.name for leaf in Layout.of(spaces.Dict({key: spaces.Tuple((box,))})).leaves] == [f"{name}/0"]
+
+
+def test_a_name_that_no_tensor_may_bear_is_refused() -> None:
+    with pytest.raises(UnsupportedSpaceError, match=r"800 characters.*shorten"):
+        Layout.of(spaces.Dict({"k" * 800: spaces.Discrete(2)}))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_samples_of_a_space_belong_to_it(seed: int) -> None:
     NESTED.seed(seed)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +23,10 @@ import pytest
 from gymnasium import spaces
 
 from faults.worker_faults import env_raises, marked, parent_killed, segments, start_parent, worker_faults
-from faults.worker_worlds import Closing, Do, Obedient, Rich, Sized, Slow, Talkative
+from faults.worker_worlds import Closing, Do, Faltering, Obedient, Rich, Sized, Slow, Talkative
 from surefoot.config import Config
 from surefoot.envs import Broken
-from surefoot.errors import ConfigError, EnvError
+from surefoot.errors import ConfigError, EnvError, EnvStateError
 from surefoot.rollout.envs import Step
 from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import make_envs
@@ -133,7 +134,7 @@ class TestParity:
             assert state is not None
             assert json.loads(json.dumps(state)) == state
             group.load_state(state)
-            assert group.state() == state
+            assert group.state() == [entry[:3] for entry in state]
             three.load_state(state)
             assert three.state() == state
             for _ in range(100):
@@ -142,10 +143,54 @@ class TestParity:
                 assert_same_step(two.step(actions), step)
                 assert_same_step(three.step(actions), step)
 
+    def test_a_state_of_a_group_fits_workers(self) -> None:
+        group, actions = EnvGroup([Rich() for _ in range(5)]), np.zeros((5, 2), np.float32)
+        group.reset(3)
+        state = group.state()
+        assert state is not None
+        with workers_of(Rich, 5, 2) as envs:
+            envs.load_state(state)
+            assert_same_step(envs.step(actions), group.step(actions))
+
     def test_envs_without_a_state_have_none(self) -> None:
         with workers_of(lambda: Slow(0.0)) as envs:
             envs.reset(0)
             assert envs.state() is None
+
+    @pytest.mark.parametrize(
+        ("extra", "reason"),
+        [
+            (lambda: {1}, r"env 0 \(Faltering\): state_dict\(\)\['extra'\] is a set"),
+            (lambda: 1 / 0, r"env 0 \(Faltering\): state_dict\(\) raised ZeroDivisionError"),
+            (lambda: [0] * 40_000, "the states of all envs take .* values"),  # two of them would fit
+        ],
+    )
+    def test_states_that_cannot_be_kept_are_told_and_harm_nothing(self, extra: Callable[[], Any], reason: str) -> None:
+        with workers_of(lambda: Faltering(0.0, extra)) as envs:
+            envs.reset(0)
+            for _ in range(2):
+                with pytest.raises(EnvStateError, match=reason):
+                    envs.state()
+                assert envs.step(np.zeros(4, np.int64)).valid.all()
+            assert envs.n_restarts == 0
+
+    def test_envs_that_raise_go_on_from_a_state_as_if_never_interrupted(self) -> None:
+        actions, steps, states = np.ones(4, np.int64), [], {}
+        with workers_of(Faltering) as envs:
+            envs.reset(5)
+            for t in range(90):
+                if t in (1, 17, 18, 40, 66):
+                    states[t] = json.loads(json.dumps(envs.state())), sum(map(Counter, envs.restarts), Counter())
+                steps.append(envs.step(actions))
+            expected = [dict(counter) for counter in envs.restarts]
+        assert sum(bool(step.dropped.any()) for step in steps) > 5
+        with workers_of(Faltering, workers=3) as envs:
+            for t, (state, counted) in states.items():
+                envs.load_state(state)
+                assert envs.n_restarts == counted.total()
+                for step in steps[t:]:
+                    assert_same_step(envs.step(actions), step)
+                assert [dict(counter) for counter in envs.restarts] == expected
 
     def test_training_with_workers_ends_in_the_same_parameters(self) -> None:
         from surefoot import PPO

@@ -18,7 +18,8 @@ from surefoot.errors import CheckpointError
 from surefoot.store import Snapshot, read_checkpoint, write_checkpoint
 from surefoot.store.jsontext import MAX_DEPTH, MAX_INT_BITS
 
-DTYPES = [np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8, np.bool_]
+DTYPES: list[Any] = [np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint32, np.uint16]
+DTYPES += [np.uint8, np.bool_]
 names = st.lists(
     st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="/\\"), min_size=1, max_size=12)
     | st.sampled_from(["$", "$$", "$float", "0"]),

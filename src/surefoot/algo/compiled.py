@@ -24,6 +24,7 @@ from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_t
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.dists.interface import Family
+from surefoot.nets.code_cache import use_private_cache
 from surefoot.optim.adam import Adam
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.memory import Recall
@@ -38,6 +39,7 @@ N_COMMON = len(Coefficients._fields) - 1
 
 def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
     """Compile a recorded graph for inputs like these."""
+    use_private_cache()
     import torch._inductor
 
     part_biases(graph)

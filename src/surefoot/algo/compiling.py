@@ -9,7 +9,8 @@ from typing import Literal
 
 import torch
 
-from surefoot.errors import SurefootWarning
+from surefoot.errors import CodeCacheError, SurefootWarning
+from surefoot.nets.code_cache import private_cache
 
 PAYING_STEPS = 20_000
 """Gradient steps from which ``compile = "auto"`` compiles: about twice the break-even that
@@ -29,6 +30,13 @@ def decide(
         return False
     if device.type == "cpu" and not has_compiler():
         warnings.warn("no C++ compiler found: training runs uncompiled", SurefootWarning, stacklevel=2)
+        return False
+    try:
+        private_cache()
+    except CodeCacheError as error:
+        if setting is True:
+            raise
+        warnings.warn(f"training runs uncompiled: {error}", SurefootWarning, stacklevel=2)
         return False
     return True
 

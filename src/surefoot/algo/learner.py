@@ -88,6 +88,13 @@ class ScheduleSpan(NamedTuple):
     """Updates made before they began."""
 
 
+class Compiled(NamedTuple):
+    """What a loaded state ran compiled; it is compiled again when training goes on, not to act."""
+
+    kernel: bool = False
+    step: bool = False
+
+
 class OpenEpisodes(NamedTuple):
     """What `Collector.save` gives."""
 
@@ -150,6 +157,7 @@ class Learner:
         self.timesteps = 0
         self.updates = 0
         self.schedules = ScheduleSpan()
+        self._was_compiled = Compiled()
         self._phase = Phase.BETWEEN
         if not isinstance(envs, DescribedEnvs):
             warn_of_rest(config, stacklevel=5)
@@ -183,7 +191,13 @@ class Learner:
             self._reopen(other_env)
 
     def prepare(self, total_updates: int) -> None:
-        """Before training: compile what pays over ``total_updates``."""
+        """Before training: compile what pays over ``total_updates``, and what was compiled when it was saved."""
+        before, self._was_compiled = self._was_compiled, Compiled()
+        if any(before) and self._decide(1, 1):
+            if before.kernel:
+                self._use_kernel()
+            if before.step:
+                self._compile()
         per_epoch = -(-self.config.rollout_rows // self.config.batch_size)
         steps = total_updates * self.config.ppo.n_epochs * per_epoch
         work, paying = steps, PAYING_STEPS
@@ -294,8 +308,8 @@ class Learner:
             "schedules": self.schedules._asdict(),
             "plan": self.plan.state(),
             "bad_streak": self.updater.bad_streak,
-            "compiled": self.compiled,
-            "kernel": self.policy.kernel is not None,
+            "compiled": self.compiled or self._was_compiled.step,
+            "kernel": self.policy.kernel is not None or self._was_compiled.kernel,
             "collector": collector,
             "risk": None if self.risk is None else self.risk.state(),
             "action_units": "box",
@@ -338,12 +352,7 @@ class Learner:
         self.plan.load_state(state.values["plan"])
         if self.risk is not None:
             self.risk.load_state(state.values["risk"])
-        kernel, compiled = state.values["kernel"], state.values["compiled"]
-        if (kernel or compiled) and decide(True, self.device, 0):
-            if kernel:
-                self._use_kernel()
-            if compiled:
-                self._compile()
+        self._was_compiled = Compiled(bool(state.values["kernel"]), bool(state.values["compiled"]))
         self._phase = Phase.BETWEEN
         self._open = OpenEpisodes(_section(state.tensors, "collector"), state.values["collector"])
         if self._collector is not None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
+from surefoot.nets.code_cache import use_private_cache
+
 LANES = 8
 """Numbers that are computed at once; the width of a recurrent layer must be a multiple of it."""
 TANH, RELU = range(2)
@@ -93,7 +95,8 @@ def panels(matrix: Tensor) -> Tensor:
 
 @cache
 def load_kernel() -> Kernel:
-    """Compile, or take from torch's cache of compiled code; raises if the compiler fails."""
+    """Compile, or take from the cache of compiled code; raises if the compiler fails."""
+    use_private_cache()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, while it imports its compiler
         from torch._inductor.codecache import CppCodeCache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.dists.interface import Family
-from surefoot.errors import EnvError
+from surefoot.errors import EnvError, EnvStateError, SurefootWarning
 from surefoot.policy.compiled_choice import CompiledChoice
 from surefoot.policy.few_rows import FewRows
 from surefoot.policy.policy import Policy
@@ -69,6 +70,7 @@ class Collector:
         self._few_rows = FewRows.of(policy, self._observations, arrays["state"], arrays["parameters"])
         self._noise: Array | None = None
         self._choice: CompiledChoice | None = None
+        self._said_inexact = False
 
     def start(self, seed: int) -> None:
         """Reset every env."""
@@ -78,12 +80,13 @@ class Collector:
         self.state[:] = 0.0
         self._guard.observations(self.pending, 0)
         self._make_room_for_masks()
+        self._env_state()  # whoever trains should learn now, not at the first checkpoint, that it will not be exact
 
     def save(self, with_envs: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Pending observation, memory and open episodes: tensors, and plain values. Without the envs, nothing of what
         is open can be gone on with."""
         started = self.pending is not None
-        envs = self.envs.state() if started and with_envs else None
+        envs = self._env_state() if started and with_envs else None
         tensors: dict[str, Tensor] = {}
         if self.pending is not None and envs is not None:
             tensors = {f"pending/{name}": torch.from_numpy(np.array(x)) for name, x in self.pending.items()}
@@ -99,6 +102,20 @@ class Collector:
             "started": started,
         }
         return tensors, values
+
+    def _env_state(self) -> list[Any] | None:
+        """The state of the envs, or None if it cannot be kept; the reason is said once (Y08)."""
+        try:
+            return self.envs.state()
+        except EnvStateError as error:
+            if not self._said_inexact:
+                self._said_inexact = True
+                warnings.warn(
+                    f"{error}. Open episodes are not saved: a resumed run starts new ones, and is not exact",
+                    SurefootWarning,
+                    stacklevel=2,
+                )
+            return None
 
     def load_totals(self, values: Mapping[str, Any]) -> None:
         """What is known of steps and episodes so far, whatever becomes of the open ones."""

@@ -91,7 +91,10 @@ class Envs(ABC):
 
     @abstractmethod
     def state(self) -> list[Any] | None:
-        """Open episodes and random streams, as JSON; None if an env cannot say them."""
+        """A copy of open episodes and random streams, as JSON; None if an env cannot say them.
+
+        Raises `EnvStateError` if an env says what cannot be kept.
+        """
 
     @abstractmethod
     def load_state(self, state: list[Any]) -> None:

@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from surefoot.errors import EnvError, EnvRaisedError
+from surefoot.errors import EnvError, EnvRaisedError, EnvStateError
 from surefoot.rollout.codes import code_bounds, unknown_code
-from surefoot.rollout.env_state import capture, restore
+from surefoot.rollout.env_state import capture, require_small, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
 from surefoot.rollout.guard import as_number
 from surefoot.rollout.masks import MASK_KEY, MASK_METHOD, MaskRows, declared_heads, mask_method
@@ -20,6 +20,8 @@ from surefoot.spaces import Array, Layout, mismatch, row_of
 
 Env = gymnasium.Env[Any, Any]
 NO_INFO: Mapping[str, Any] = {}
+RESETS_BEFORE_LOADING = 10
+"""Attempts, each with another seed, at the reset that comes before a state is loaded."""
 
 
 class EnvGroup(Envs):
@@ -152,19 +154,37 @@ class EnvGroup(Envs):
         self._check_alike()
 
     def state(self) -> list[Any] | None:
-        states = [capture(env) for env in self.envs]
+        states = [self._capture(i) for i in range(self.n_envs)]
         if None in states:
             return None
         masks = [None if self._masks is None else self._masks.saved(i) for i in range(self.n_envs)]
-        return [list(parts) for parts in zip(self._steps, states, masks, strict=True)]
+        found = [list(parts) for parts in zip(self._steps, states, masks, strict=True)]
+        require_small(found)
+        return found
+
+    def _capture(self, i: int) -> dict[str, Any] | None:
+        try:
+            return capture(self.envs[i])
+        except EnvStateError as error:
+            raise EnvStateError(f"{self._name(i)}: {error}") from error
 
     def load_state(self, state: list[Any]) -> None:
-        for i, (steps, saved, mask) in enumerate(state):
-            self.envs[i].reset(seed=0)  # creates what restore then overwrites
+        for i, (steps, saved, mask, *_) in enumerate(state):  # what workers add is of no use here
+            self._make_ready(i)
             restore(self.envs[i], saved)
             self._steps[i] = int(steps)
             if mask is not None:
                 self._mask_rows().load(i, mask)
+
+    def _make_ready(self, i: int) -> None:
+        """Reset env i, which creates what a restored state then overwrites; an env that raises may do so."""
+        for seed in range(RESETS_BEFORE_LOADING):
+            try:
+                self.envs[i].reset(seed=seed)
+                return
+            except Exception as error:
+                last = error
+        raise EnvRaisedError(f"{self._name(i)} raised in reset: {type(last).__name__}: {last}") from last
 
     def close(self) -> None:
         for env in self.envs:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.errors import EnvError, EnvRaisedError
+from surefoot.errors import EnvError, EnvRaisedError, EnvStateError
 from surefoot.rollout.channel import pack
 from surefoot.rollout.envs import env_seeds
 from surefoot.rollout.group import Env, EnvGroup
@@ -66,7 +66,7 @@ class Host:
             self._post(i, reward, terminated, truncated, dropped=False)
             if self._fruitless[i]:
                 self._fruitless[i] = 0
-                del self._first_errors[i]
+                self._first_errors.pop(i, None)
             if info:
                 infos[self._first_index + i] = info
             if terminated or truncated:
@@ -76,15 +76,23 @@ class Host:
         return self._report(infos)
 
     def state(self, payload: bytes) -> bytes:
-        """The group's state."""
+        """The group's state with the fruitless restarts of each env; or, as text, why it cannot be kept."""
         del payload
-        return json.dumps(self._group.state(), default=_plain).encode()
+        try:
+            state = self._group.state()
+        except EnvStateError as error:
+            return json.dumps(str(error)).encode()
+        if state is not None:
+            state = [[*entry, fruitless] for entry, fruitless in zip(state, self._fruitless, strict=True)]
+        return json.dumps(state).encode()
 
     def load(self, payload: bytes) -> bytes:
         """Put the group into a state."""
         self._seed, self._restarts, state = json.loads(payload)
         self._seed_global_streams()
         self._group.load_state(state)
+        self._fruitless = [entry[3] for entry in state]
+        self._first_errors.clear()
         return b""
 
     def close(self, payload: bytes) -> bytes:
@@ -156,10 +164,3 @@ def make_one(factory: Callable[[], Env], index: int) -> Env:
         return factory()
     except Exception as error:
         raise EnvRaisedError(f"env {index} could not be made: {type(error).__name__}: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    """Numpy's scalars as Python's, which is how they come back from a checkpoint too."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"an env's state must be JSON; it holds {value!r}")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from surefoot.errors import EnvError
-from surefoot.rollout.env_state import Resumable
+from surefoot.errors import EnvError, EnvStateError
+from surefoot.rollout.env_state import Resumable, capture_own, require_small, restore_own
 from surefoot.rollout.envs import Envs, Flags, Step, env_seeds
 from surefoot.rollout.group import NO_INFO
 from surefoot.rollout.masks import MASK_KEY
@@ -83,13 +83,21 @@ class VectorEnvs(Envs):
     def state(self) -> list[Any] | None:
         if not isinstance(self.env, Resumable):
             return None
-        return [self._steps, self._resetting.tolist(), self.env.state_dict(), self._actions.saved()]
+        try:
+            found = [self._steps, self._resetting.tolist(), capture_own(self.env), self._actions.saved()]
+            require_small(found)
+        except EnvStateError as error:
+            raise EnvStateError(f"the vector env {self._name()}: {error}") from error
+        return found
 
     def load_state(self, state: list[Any]) -> None:
         steps, resetting, saved, masks = state
         if not isinstance(self.env, Resumable):
             raise EnvError(f"the vector env {self._name()} cannot load a state")
-        self.env.load_state_dict(saved)
+        if set(saved) == {"said"}:
+            restore_own(self.env, saved)
+        else:  # as older checkpoints have it: nothing is encoded
+            self.env.load_state_dict(saved)
         self._steps, self._resetting = int(steps), np.array(resetting, np.bool_)
         self._actions.load(masks)
 

@@ -7,6 +7,7 @@ an env that raises is made anew, and so are all envs of a worker that dies or ha
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -16,17 +17,17 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium.vector.utils import CloudpickleWrapper
 
-from surefoot.errors import ConfigError, EnvError
+from surefoot.errors import ConfigError, EnvError, EnvStateError
 from surefoot.heads import HeadSpec
 from surefoot.rollout import channel
 from surefoot.rollout.channel import pack, unpack
+from surefoot.rollout.env_state import require_small
 from surefoot.rollout.envs import Envs, Step
 from surefoot.rollout.group import NO_INFO, Env
 from surefoot.rollout.keeper import GRACE_SECONDS, Keeper
@@ -133,7 +134,10 @@ class WorkerEnvs(Envs):
         return self._masks.all()
 
     def state(self) -> list[Any] | None:
-        """None also if a worker was lost: its envs are no longer where the caller's observations say."""
+        """Each env's state with what decides its restarts; it fits a group too, and any number of workers.
+
+        None also if a worker was lost: its envs are no longer where the caller's observations say.
+        """
         self._replace_unready()
         for worker in self._workers:
             worker.ask(channel.STATE)
@@ -144,14 +148,29 @@ class WorkerEnvs(Envs):
             except Lost as lost:
                 self._replace(worker, lost, channel.REVIVE, [])
                 worker.fresh = True
-        if None in states or any(worker.fresh for worker in self._workers):
+        if any(worker.fresh for worker in self._workers):
             return None
-        return [state for part in states for state in part]
+        reason = next((part for part in states if isinstance(part, str)), None)
+        if reason is not None:
+            raise EnvStateError(reason)
+        if None in states:
+            return None
+        found = [
+            [*entry, {"seed": self._seed, "fruitless": fruitless, "restarts": dict(counter)}]
+            for (*entry, fruitless), counter in zip(itertools.chain(*states), self.restarts, strict=True)
+        ]
+        require_small(found)
+        return found
 
     def load_state(self, state: list[Any]) -> None:
-        # Seeds of restarts to come must be decided by the state alone, and differ between runs.
-        self._seed = zlib.crc32(json.dumps(state).encode())
-        self._set_up(channel.LOAD, [[state[worker.rows]] for worker in self._workers])
+        kept: list[dict[str, Any]] = [
+            entry[3] if len(entry) > 3 else {"fruitless": 0, "restarts": {}} for entry in state
+        ]
+        # A group has no seed for restarts. It must be decided by the state alone, and differ between runs.
+        self._seed = kept[0].get("seed", zlib.crc32(json.dumps(state).encode()))
+        self.restarts = [Counter(x["restarts"]) for x in kept]
+        entries = [[*entry[:3], x["fruitless"]] for entry, x in zip(state, kept, strict=True)]
+        self._set_up(channel.LOAD, [[entries[worker.rows]] for worker in self._workers])
 
     def close(self) -> None:
         self._shut_down()
@@ -276,7 +295,7 @@ def _jobs(factory: Callable[[], Env], n_envs: int, workers: int) -> list[Job]:
     bounds = [i * n_envs // workers for i in range(workers + 1)]
     path = [str(entry) for entry in sys.path]
     specs = _registered_here()
-    return [Job(path, specs, packed, a, b - a) for a, b in pairwise(bounds)]
+    return [Job(path, specs, packed, a, b - a) for a, b in itertools.pairwise(bounds)]
 
 
 def _registered_here() -> list[bytes]:

@@ -28,6 +28,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "F16": np.dtype("<f2"),
     "I64": np.dtype("<i8"),
     "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "I8": np.dtype("i1"),
+    "U32": np.dtype("<u4"),
+    "U16": np.dtype("<u2"),
     "U8": np.dtype("u1"),
     "BOOL": np.dtype("?"),
 }
