@@ -28,7 +28,7 @@ from surefoot.train.inputs import read_observation, read_starts, read_state
 from surefoot.train.loop import train
 from surefoot.train.progress import Silent, open_display
 from surefoot.train.run import Run, require_no_run
-from surefoot.train.setup import adopted, configure, read_count, require_same_spaces, settled
+from surefoot.train.setup import adopted, configure, read_count, require_run_dir, require_same_spaces, settled
 from surefoot.train.signals import Interrupted
 
 EVALUATION_ENVS = 8
@@ -64,6 +64,7 @@ class PPO:
             if own_n_envs(env) is None:  # what was made here, workers among it, has no other owner
                 envs.close()
             raise
+        self._loaded = False
         self.logger_values: dict[str, float] = {}
         self._logged: dict[str, float] = {}
         self._evaluation_envs: EnvGroup | None = None
@@ -89,11 +90,12 @@ class PPO:
         """Train that many env steps more, rounded up to whole rollouts.
 
         With ``run_dir``, metrics and checkpoints are written there, the evaluations of the run's settings are made,
-        and Ctrl-C saves before it stops.
+        and Ctrl-C saves before it stops. Without it, such settings are refused.
         """
         target = self.num_timesteps + read_count("total_timesteps", total_timesteps)
         callbacks = as_callback(callback)
         if run_dir is None:
+            require_run_dir(self.config.run, self._loaded)
             self.train_to(target, callbacks, progress_bar, None)
             return self
         run = Run.create(Path(run_dir), self.config.model_copy(update={"total_timesteps": target}))
@@ -228,6 +230,7 @@ class PPO:
             raise ConfigError(f"the agent was trained with n_envs = {config.n_envs}, the given env has {n_envs}")
         agent = cls(config.env, config=config) if env is None else cls(env, config=adopted(env, config))
         agent.learner.load_state(state)
+        agent._loaded = True
         return agent
 
     def log(self, metrics: Mapping[str, float]) -> None:
