@@ -357,7 +357,7 @@ def _batch_complaints(config: Config) -> list[str]:
     if dead and config.is_one_step:
         found.append(
             f"ppo.{', ppo.'.join(dead)} cannot act: with n_epochs = 1 and batch_size = {batch} of {rows} rows an "
-            "update is one gradient step, at which every ratio is 1 and every KL is 0; raise n_epochs or lower batch_size"
+            "update is one gradient step, at which every ratio is 1 and KL 0; raise n_epochs or lower batch_size"
         )
     if ppo.micro_batch_size is not None and ppo.micro_batch_size >= batch:
         found.append(
