@@ -89,6 +89,8 @@ def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
 
     if task.normalize:
         more = {"observation_statistics": "step"} | more  # as SB3 does
+    with gym.make(task.env_id) as env:
+        log_std_init = training.in_units_of_the_box(task.log_std_init, env.action_space)
     agent = PPO(
         task.env_id,
         n_envs=task.n_envs,
@@ -105,7 +107,7 @@ def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
         max_grad_norm=task.max_grad_norm,
         normalize_observations=task.normalize,
         normalize_rewards=task.normalize,
-        policy={"hidden_sizes": task.hidden_sizes, "activation": "tanh", "log_std_init": task.log_std_init},
+        policy={"hidden_sizes": task.hidden_sizes, "activation": "tanh", "log_std_init": log_std_init},
         adam_eps=task.adam_eps,
         normalize_advantage="minibatch",  # as SB3 does
         **more,

@@ -57,7 +57,12 @@ def train_surefoot(task: Task, agent: Agent, seed: int) -> tuple[Trained, Reache
             reached_at = learner.num_timesteps
         return reached_at is not None
 
-    learner = PPO(world_of(task, agent), seed=seed, **task.ppo_settings(agent))
+    settings = dict(task.ppo_settings(agent))
+    with world_of(task, agent)() as env:
+        log_std_init = training.in_units_of_the_box(0.0, env.action_space)
+    if log_std_init:
+        settings["policy"] = {**settings["policy"], "log_std_init": log_std_init}
+    learner = PPO(world_of(task, agent), seed=seed, **settings)
     trained = training.train_surefoot(learner, task.total_steps, task.n_eval_episodes, at_goal)
     return trained, reached_at
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -35,6 +36,16 @@ class Trained:
     gradient_steps: int
     curve: list[tuple[int, float]]
     """(env steps, mean return of the last 100 training episodes), some fifty points."""
+
+
+def in_units_of_the_box(log_std: float, space: gym.Space[Any]) -> float:
+    """What Surefoot calls a log standard deviation that is given in the env's own units, as in SB3."""
+    if not isinstance(space, gym.spaces.Box):
+        return log_std
+    half_widths = np.unique(0.5 * (space.high - space.low))
+    if len(half_widths) != 1 or not np.isfinite(half_widths[0]):
+        raise ValueError(f"{space}: one log_std_init stands for all dimensions, and these have no common unit")
+    return log_std - math.log(half_widths[0])
 
 
 class Curve:

@@ -148,7 +148,10 @@ def test_an_env_of_the_working_directory_is_found(
     words = ("--run-dir", "run", "--total-timesteps", "32", *SURELY_QUICK)
     ended = surefoot("train", "my_own_env:make", *words)
     assert ended.code == 0, ended.err
-    assert surefoot("eval", "run", "--episodes", "1").code == 0
+    refused = surefoot("eval", "run", "--episodes", "1")
+    assert refused.code == 2
+    assert "--trust-module my_own_env" in refused.err
+    assert surefoot("eval", "run", "--episodes", "1", "--trust-module", "my_own_env").code == 0
 
 
 def summary(ended: Ended) -> dict[str, Any]:

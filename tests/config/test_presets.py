@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import gymnasium
 import pytest
+import torch
 
 from surefoot import PPO, preset
 from surefoot.config import from_dict, from_flat
 from surefoot.config.presets import PRESETS
+from surefoot.dists import family_for
 from surefoot.errors import ConfigError
 
 TASKS = {
@@ -68,6 +71,16 @@ def test_pendulum_has_the_published_numbers() -> None:
     assert (config.n_envs, config.total_timesteps) == (4, 100_000)
     assert (config.ppo.n_steps, config.ppo.n_epochs) == (1024, 10)
     assert (config.ppo.gamma, config.ppo.learning_rate) == (0.9, 1e-3)
+
+
+def test_published_log_stds_are_those_of_the_env_action() -> None:
+    """σ = 1 of Pendulum's [−2, 2], σ = e^0.5 of MountainCar's [−1, 1]."""
+    for name, log_std in (("Pendulum-v1", 0.0), ("MountainCarContinuous-v0", 0.5)):
+        space = gymnasium.make(name).action_space
+        family = family_for(space, log_std_init=from_dict(preset(name)).policy.log_std_init)
+        assert family.free is not None
+        entropy = family.bind(torch.cat([torch.zeros(1), family.free])[None]).entropy()
+        assert float(entropy) == pytest.approx(0.5 * math.log(2 * math.pi * math.e) + log_std)
 
 
 @pytest.mark.parametrize("name", ["HalfCheetah-v5", "Hopper-v5", "Walker2d-v5"])

@@ -31,6 +31,16 @@ def test_gaussian_actions_are_clipped_only_on_their_way_to_the_env() -> None:
     assert stored.tolist() == [[-3.0, -3.0], [0.5, 7.0]]
 
 
+def test_gaussian_actions_are_half_widths_from_the_centre() -> None:
+    """(100, 200) and (0, 1e-3) have units; no bound, one bound, no width and bounds of no use do not."""
+    low, high = [100, 0, -np.inf, 0, 5, -1e8, 0], [200, 1e-3, np.inf, np.inf, 5, 1e8, 5e-324]
+    family = family_for(spaces.Box(np.array(low), np.array(high), dtype=np.float64))
+    found = family.to_env(np.array([[0.4] * 7, [-1.0] * 7, [30.0] * 7]))
+    np.testing.assert_allclose(found[0], [170, 7e-4, 0.4, 0.4, 5, 0.4, 5e-324])
+    np.testing.assert_allclose(found[1], [100, 0, -1, 0, 5, -1, 0], atol=1e-18)
+    np.testing.assert_allclose(found[2], [200, 1e-3, 30, 30, 5, 30, 5e-324])
+
+
 def test_tanh_actions_reach_the_bounds_and_the_centre() -> None:
     family = family_for(spaces.Box(-2.0, 6.0, (1,)), "tanh_gaussian")
     assert family.to_env(np.array([[-50.0], [0.0], [50.0]])).tolist() == [[-2.0], [2.0], [6.0]]

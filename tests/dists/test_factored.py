@@ -175,6 +175,20 @@ def test_entropy_and_divergence_are_exact(case: Case, form: str) -> None:
 
 @every_case
 @every_form
+def test_divergence_is_never_below_zero(case: Case, form: str) -> None:
+    """In float32, for steps down to those that rounding swallows; its gradient is finite."""
+    row, family = flat_row(case, masks_of(case, form)), case.family()
+    for seed, size in itertools.product(range(10), (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)):
+        params = 3.0 * logits(seed, case).float()
+        moved = (params + size * logits(seed + 100, case).float()).requires_grad_()
+        divergence = family.bind(params, row).kl(family.bind(moved, row))
+        assert (divergence >= 0).all(), f"steps of {size:g}"
+        (gradient,) = torch.autograd.grad(divergence.sum(), moved)
+        assert gradient.isfinite().all()
+
+
+@every_case
+@every_form
 def test_the_gradient_of_the_entropy_is_that_of_the_enumeration(case: Case, form: str) -> None:
     params, masks = logits(0, case).requires_grad_(), masks_of(case, form)
     dist = case.family().bind(params, flat_row(case, masks))

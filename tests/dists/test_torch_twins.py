@@ -37,7 +37,8 @@ def bernoulli(params: Tensor) -> list[td.Distribution]:
 
 
 def gaussian(params: Tensor) -> list[td.Distribution]:
-    return [td.Independent(td.Normal(params[:, :D], params[:, D:].exp()), 1)]
+    mean, std = (LOW + HIGH) / 2 + (HIGH - LOW) / 2 * params[:, :D], (HIGH - LOW) / 2 * params[:, D:].exp()
+    return [td.Independent(td.Normal(mean, std), 1)]
 
 
 def tanh_gaussian(params: Tensor) -> list[td.Distribution]:
@@ -77,6 +78,8 @@ def twin_action(name: str, stored: Tensor) -> list[Tensor]:
         return list(stored.unbind(-1))
     if name == "bernoulli":
         return [stored.double()]
+    if name == "gaussian":
+        return [(LOW + HIGH) / 2 + (HIGH - LOW) / 2 * stored]
     if name == "tanh_gaussian":
         return [(LOW + HIGH) / 2 + (HIGH - LOW) / 2 * stored.tanh()]
     if name == "beta":

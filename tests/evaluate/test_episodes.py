@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -13,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv
 from surefoot import PPO
 from surefoot.envs import Bandit, Identity
 from surefoot.errors import ConfigError, EnvError, SurefootError
-from surefoot.evaluate.episodes import Evaluation, play
+from surefoot.evaluate.episodes import Evaluation, Seen, play
 from surefoot.rollout.group import EnvGroup
 from surefoot.spaces import Array
 from train.agents import ROWS, SMALL, Random, parameters, small
@@ -42,8 +41,8 @@ class Countdown(gymnasium.Env[Any, Any]):
         return np.zeros(1, np.float32), float(self._seed), self._left == 0, False, info
 
 
-def still(observation: Mapping[str, Array], fresh: Array) -> Array:
-    return np.zeros(len(observation["obs"]), np.int64)
+def still(seen: Seen) -> Array:
+    return np.zeros(len(seen.rows), np.int64)
 
 
 def group(n_envs: int, tells_success: bool = False) -> EnvGroup:
@@ -60,13 +59,30 @@ def test_episode_i_starts_from_seed_plus_i() -> None:
 def test_rows_that_begin_an_episode_are_marked() -> None:
     marked: list[list[bool]] = []
 
-    def watch(observation: Mapping[str, Array], fresh: Array) -> Array:
-        marked.append(fresh.tolist())
-        return still(observation, fresh)
+    def watch(seen: Seen) -> Array:
+        marked.append(seen.start.tolist())
+        return still(seen)
 
     play(group(2), watch, 3, seed=10)
-    # env 0 plays seed 10 for 1 step, then seed 12 for 3; env 1 plays seed 11 for 2 steps, then seed 13
-    assert marked == [[True, True], [True, False], [False, True], [False, False]]
+    # env 0 plays seed 10 for 1 step, then seed 12 for 3; env 1 plays seed 11 for 2 steps and is needed no more
+    assert marked == [[True, True], [True, False], [False], [False]]
+
+
+class Counted(Countdown):
+    """Counts its resets."""
+
+    resets = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:
+        Counted.resets += 1
+        return super().reset(seed=seed, options=options)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3, 8, 20])
+def test_an_evaluation_resets_once_for_each_episode(n_envs: int) -> None:
+    Counted.resets = 0
+    play(EnvGroup([Counted() for _ in range(n_envs)]), still, 10, seed=3)
+    assert Counted.resets == 10
 
 
 @pytest.mark.parametrize("n_envs", [1, 2, 3, 8, 20])

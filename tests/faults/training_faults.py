@@ -307,8 +307,7 @@ def continued(env: str, settings: dict[str, Any], folder: Path, goals: list[int]
         stop_at(goals[0], agent, run, goals[-1])
     for goal in goals[1:]:
         agent.close()
-        state, saved, _ = from_snapshot(*latest_checkpoint(path)[:2])
-        agent = PPO.restore(state, saved)
+        agent = PPO.restore(from_snapshot(*latest_checkpoint(path)[:2]))
         with closing(Run.reopen(path, config, agent.num_timesteps)) as run:
             stop_at(goal, agent, run, goals[-1])
     with closing(agent):

@@ -361,6 +361,6 @@ def test_an_open_episode_goes_on_in_float64() -> None:
     tensors, values = saved.collector.save()
     assert tensors["pending/obs"].tolist() == [[BASE + 10]] * 2
     for dtype in (torch.float64, torch.float32):  # the latter is what older versions kept
-        assert loaded.collector.load({"pending/obs": tensors["pending/obs"].to(dtype)}, values, 0)
+        loaded.collector.reopen({"pending/obs": tensors["pending/obs"].to(dtype)}, values)
         assert loaded.collector.pending is not None
         assert loaded.collector.pending["obs"].dtype == np.float64

@@ -86,7 +86,7 @@ def test_a_newer_format_is_refused_with_the_command_to_upgrade(tmp_path: Path, m
         monkeypatch.setattr(f"surefoot.store.{module}.FORMAT_VERSION", FORMAT_VERSION + 1)
     save_sample(tmp_path, 2, 2)
     monkeypatch.undo()
-    with pytest.raises(NewerFormatError, match=r"has format 2, .* up to 1; upgrade with: pip install -U surefoot"):
+    with pytest.raises(NewerFormatError, match=r"has format 3, .* up to 2; upgrade with: pip install -U surefoot"):
         read_checkpoint(CheckpointStore(tmp_path).path_of(2))
     with pytest.raises(NewerFormatError):
         CheckpointStore(tmp_path).latest()
@@ -101,8 +101,8 @@ def test_a_newer_format_with_other_files_is_still_a_newer_format(tmp_path: Path)
 
 
 def test_retention_leaves_checkpoints_of_a_newer_format_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.store.checkpoint.FORMAT_VERSION", 2)
-    monkeypatch.setattr("surefoot.store.migrations.FORMAT_VERSION", 2)
+    monkeypatch.setattr("surefoot.store.checkpoint.FORMAT_VERSION", FORMAT_VERSION + 1)
+    monkeypatch.setattr("surefoot.store.migrations.FORMAT_VERSION", FORMAT_VERSION + 1)
     save_sample(tmp_path, 1, 1)
     monkeypatch.undo()
     for step in (2, 3, 4):

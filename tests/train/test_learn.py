@@ -153,14 +153,14 @@ def test_training_leaves_the_global_random_state_alone() -> None:
     assert np.array_equal(np.random.get_state()[1], numpy_before)  # type: ignore[index]  # noqa: NPY002
 
 
-def rates(agent: PPO, goals: list[int]) -> list[float]:
+def rates(agent: PPO, goals: list[int], reset_num_timesteps: bool = False) -> list[float]:
     seen: list[float] = []
 
     def watch(agent: PPO, record: IterationRecord) -> None:
         seen.append(record.update.coefficients.learning_rate)
 
     for goal in goals:
-        agent.learn(goal, callback=watch)
+        agent.learn(goal, callback=watch, reset_num_timesteps=reset_num_timesteps)
     return seen
 
 
@@ -169,9 +169,48 @@ def test_a_schedule_spans_the_run() -> None:
     assert rates(agent, [4 * ROWS]) == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
 
 
-def test_a_schedule_does_not_restart_when_learning_goes_on() -> None:
+def test_a_schedule_spans_the_first_training_and_then_keeps_its_end_value() -> None:
+    agent = small(learning_rate="linear(1e-3, 1e-4)")
+    assert rates(agent, [2 * ROWS]) == pytest.approx([1e-3, 0.55e-3])
+    with pytest.warns(SurefootWarning, match=r"span 64 env steps; from there to 128 .* learning_rate = 0\.0001"):
+        assert rates(agent, [2 * ROWS]) == pytest.approx([1e-4, 1e-4])
+
+
+def test_total_timesteps_spans_schedules_over_several_trainings() -> None:
+    agent = small(learning_rate="linear(1e-3, 0)", total_timesteps=4 * ROWS)
+    assert rates(agent, [2 * ROWS, 2 * ROWS]) == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
+
+
+def test_training_beyond_a_schedule_that_ends_at_0_is_an_error_that_names_the_ways() -> None:
+    agent = small(clip_range="linear(0.2, 0)").learn(2 * ROWS)
+    before = parameters(agent)
+    with pytest.raises(ConfigError, match=r"clip_range = 0 .*total_timesteps=96 .*reset_num_timesteps=True.*PPO\.load"):
+        agent.learn(ROWS)
+    assert agent.num_timesteps == 2 * ROWS
+    assert parameters(agent).equal(before)
+    with pytest.raises(ConfigError, match="learning_rate = 0"):
+        small(learning_rate="cosine(1e-3, 0)", total_timesteps=ROWS).learn(2 * ROWS)
+
+
+def test_rounding_up_to_a_whole_rollout_is_not_beyond_a_schedule() -> None:
+    agent = small(learning_rate="linear(1e-3, 0)", total_timesteps=3 * ROWS - 5)
+    assert rates(agent, [ROWS + 3, ROWS - 5]) == pytest.approx([1e-3, 2e-3 / 3, 1e-3 / 3])
+
+
+def test_resetting_the_count_of_steps_begins_schedules_anew() -> None:
     agent = small(learning_rate="linear(1e-3, 0)")
-    assert rates(agent, [2 * ROWS, 2 * ROWS]) == pytest.approx([1e-3, 0.5e-3, 0.5e-3, 0.25e-3])
+    assert rates(agent, [2 * ROWS]) == pytest.approx([1e-3, 0.5e-3])
+    assert rates(agent, [4 * ROWS], reset_num_timesteps=True) == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
+    assert agent.num_timesteps == 4 * ROWS
+
+
+def test_the_span_of_schedules_survives_a_load(tmp_path: Path) -> None:
+    agent = small(learning_rate="linear(1e-3, 0)").learn(2 * ROWS)
+    again = PPO.load(agent.save(tmp_path / "agent"))
+    with pytest.raises(ConfigError, match="span 64 env steps"):
+        again.learn(ROWS)
+    other = PPO.load(tmp_path / "agent", learning_rate=3e-4)
+    assert rates(other, [ROWS]) == pytest.approx([3e-4])
 
 
 KINDS: dict[str, Callable[[], Any]] = {

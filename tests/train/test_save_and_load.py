@@ -14,7 +14,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from surefoot import PPO
 from surefoot.envs import Identity
-from surefoot.errors import CheckpointError, ConfigError, SurefootError
+from surefoot.errors import CheckpointError, ConfigError, SurefootError, SurefootWarning
 from surefoot.store import read_manifest
 from train.agents import ROWS, SMALL, Random, parameters, same_training, small
 
@@ -67,7 +67,8 @@ def test_a_toy_world_that_speaks_for_itself_goes_on_exactly(tmp_path: Path) -> N
 
 def test_an_env_that_cannot_be_saved_starts_new_episodes(tmp_path: Path) -> None:
     agent = small(Random).learn(3 * ROWS)
-    again = PPO.load(agent.save(tmp_path / "agent"), env=Random)
+    with pytest.warns(SurefootWarning, match="new episodes: the state of its envs was not saved"):
+        again = PPO.load(agent.save(tmp_path / "agent"), env=Random)
     assert not read_manifest(tmp_path / "agent").exact
     assert same_training(again, agent)
     assert again.learn(ROWS).num_timesteps == 4 * ROWS
@@ -121,22 +122,16 @@ def test_a_directory_with_other_files_is_not_overwritten(tmp_path: Path) -> None
 def test_an_env_without_id_must_be_given(tmp_path: Path) -> None:
     path = small(lambda: gymnasium.make("CartPole-v1")).save(tmp_path / "agent")
     with pytest.raises(ConfigError, match=r"PPO\.load\(path, env=…\)"):
-        PPO.load(path)
+        PPO.load(path).learn(ROWS)
     assert PPO.load(path, env=lambda: gymnasium.make("CartPole-v1")).config.n_envs == 2
 
 
 def test_an_env_of_other_spaces_is_refused(tmp_path: Path) -> None:
     path = small().save(tmp_path / "agent")
-    with pytest.raises(SurefootError, match="saved"):
+    with pytest.raises(SurefootError, match="space is"):
         PPO.load(path, env="Acrobot-v1")
-    with pytest.raises(SurefootError, match="saved"):
+    with pytest.raises(SurefootError, match="space is"):
         PPO.load(path, env="Pendulum-v1")
-
-
-def test_an_env_of_another_number_is_refused(tmp_path: Path) -> None:
-    path = small().save(tmp_path / "agent")
-    with pytest.raises(ConfigError, match="n_envs = 2, the given env has 1"):
-        PPO.load(path, env=gymnasium.make("CartPole-v1"))
 
 
 def test_a_vector_env_is_given_again(tmp_path: Path) -> None:
@@ -144,7 +139,8 @@ def test_a_vector_env_is_given_again(tmp_path: Path) -> None:
         return SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2)
 
     agent = PPO(make(), **SMALL).learn(ROWS)
-    again = PPO.load(agent.save(tmp_path / "agent"), env=make())
+    with pytest.warns(SurefootWarning, match="new episodes"):
+        again = PPO.load(agent.save(tmp_path / "agent"), env=make())
     assert same_training(again, agent)
     assert again.learn(ROWS).num_timesteps > agent.num_timesteps
 
@@ -162,12 +158,8 @@ def test_an_instance_made_with_arguments_is_made_again_with_them_or_asked_for(tm
 def test_a_wrapped_instance_is_made_again_with_its_wrappers_or_asked_for(tmp_path: Path) -> None:
     env = gymnasium.wrappers.TransformReward(gymnasium.make("CartPole-v1"), lambda reward: -1.0)
     path = PPO(env, **SMALL).save(tmp_path / "agent")
-    try:
-        again = PPO.load(path)
-    except ConfigError:
-        return
-    again.learn(100)
-    assert again.logger_values["rollout/ep_rew_mean"] < 0
+    with pytest.raises(ConfigError, match="no id"):
+        PPO.load(path).learn(100)
 
 
 def test_arguments_that_cannot_be_saved_are_refused_before_training() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from surefoot.algo.action_units import in_box_units
 from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.compiled import CompiledStep
 from surefoot.algo.compiling import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
@@ -27,7 +29,7 @@ from surefoot.config import Config
 from surefoot.config.schema import changed
 from surefoot.dists.interface import Family
 from surefoot.dists.registry import family_for
-from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.errors import ConfigError, EnvError, SurefootWarning
 from surefoot.heads import HeadSpec, nearest
 from surefoot.nets.kernel import load_kernel
 from surefoot.optim.adam import Adam, AdamSettings
@@ -36,9 +38,11 @@ from surefoot.policy.policy import Policy, build_policy
 from surefoot.risk.build import build_risk, warn_if_thin
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
+from surefoot.rollout.described import DescribedEnvs
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.masks import ObservedMasks
 from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
+from surefoot.spaces import Layout
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,44 @@ class LearnerState:
     """Open episodes are included, so that a continued run equals an uninterrupted one bit for bit (Y02)."""
 
 
+class Resumed(NamedTuple):
+    """How the open episodes of a loaded state go on (Y08)."""
+
+    exact: bool
+    """They go on where they were; else new ones have begun."""
+    reason: str
+    """Why new ones have begun."""
+
+
+class ScheduleSpan(NamedTuple):
+    """Over which part of training schedules run (O03)."""
+
+    timesteps: int | None = None
+    """Env steps at which they reach their end values; None before the first training."""
+    first_update: int = 0
+    """Updates made before they began."""
+
+
+class OpenEpisodes(NamedTuple):
+    """What `Collector.save` gives."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+class Phase(Enum):
+    """Where an iteration stands; an exception may leave it anywhere."""
+
+    BETWEEN = auto()
+    COLLECTING = auto()
+    COLLECTED = auto()
+    UPDATING = auto()
+
+
+ENV_TENSORS = ("rewards/running",)
+"""Tensors, besides those of the collector, that depend on the number of envs."""
+
+
 class Abandoned(Exception):
     """The iteration was given up half way; the learner's state is that of no checkpoint."""
 
@@ -74,14 +116,6 @@ class Learner:
     """Runs iterations of rollout and update."""
 
     def __init__(self, config: Config, envs: Envs) -> None:
-        rest = config.rollout_rows % config.batch_size
-        if rest:
-            warnings.warn(
-                f"n_steps {config.ppo.n_steps} x n_envs {config.n_envs} = {config.rollout_rows} rows are no multiple "
-                f"of batch_size {config.batch_size}: the last minibatch of each epoch has {rest} rows",
-                SurefootWarning,
-                stacklevel=3,
-            )
         self.config, self.envs = config, envs
         ppo = config.ppo
         self.device = torch.device(config.device)
@@ -89,7 +123,7 @@ class Learner:
         act_generator = act if self.device.type == "cpu" else _generator(config.seed, "act", self.device)
         self.family = action_family(envs.action_space, config, envs.action_heads)
         self.observed_masks = observed_masks(envs, config)
-        layout = envs.layout if self.observed_masks is None else envs.layout.without(self.observed_masks.names)
+        layout = observed_layout(envs, config)
         require_effective(config, layout)
         self.policy: Policy = build_policy(layout, self.family, config, init).to(self.device)
         self.flat = FlatParameters(self.policy.parts())
@@ -101,18 +135,10 @@ class Learner:
             ObservationNormaliser(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
         )
         self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
-        self.collector = Collector(
-            envs,
-            self.policy,
-            self.family,
-            self.observations,
-            ppo.n_steps,
-            act_generator,
-            self.device,
-            config.risk.cost_key,
-            self.observed_masks,
-            needs_costs=config.risk.kind == "cost_constraint",
-        )
+        self._collector: Collector | None = None
+        self._open: OpenEpisodes | None = None
+        self.resumed: Resumed | None = None
+        """How the open episodes of a loaded state go on; None before any state was loaded and has envs."""
         self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
         warn_if_thin(config)
         step = EagerStep(self.policy, self.family, self.flat, self.optimiser, ppo)
@@ -123,6 +149,38 @@ class Learner:
         self._generators = {"act": act_generator, "shuffle": shuffle}
         self.timesteps = 0
         self.updates = 0
+        self.schedules = ScheduleSpan()
+        self._phase = Phase.BETWEEN
+        if not isinstance(envs, DescribedEnvs):
+            warn_of_rest(config, stacklevel=5)
+            self.attach(envs)
+
+    @property
+    def collector(self) -> Collector:
+        """Steps the envs."""
+        if self._collector is None:
+            raise EnvError("this agent was loaded without envs and has made none yet")
+        return self._collector
+
+    def attach(self, envs: Envs, other_env: str | None = None) -> None:
+        """Train in these envs. Open episodes of a loaded state go on if the envs can take them, and if it is not said
+        by ``other_env`` that they are others."""
+        ppo = self.config.ppo
+        self.envs = envs
+        self._collector = Collector(
+            envs,
+            self.policy,
+            self.family,
+            self.observations,
+            ppo.n_steps,
+            self._generators["act"],
+            self.device,
+            self.config.risk.cost_key,
+            self.observed_masks,
+            needs_costs=self.config.risk.kind == "cost_constraint",
+        )
+        if self._open is not None:
+            self._reopen(other_env)
 
     def prepare(self, total_updates: int) -> None:
         """Before training: compile what pays over ``total_updates``; before the first update, say what it is not."""
@@ -179,18 +237,23 @@ class Learner:
         """Step the environments; the rollout is valid until the next call."""
         if self.collector.pending is None:
             self.collector.start(self.config.seed)
+        elif self._phase is Phase.COLLECTING:  # cut half way: an env may be a step ahead of its observation
+            self._start_new_episodes()
+        self._phase = Phase.COLLECTING
         rollout = self.collector.collect(self._check)
         self.timesteps += int(rollout.valid.sum())
+        self._phase = Phase.COLLECTED
         return rollout
 
     def learn(self, rollout: Rollout, total_updates: int) -> IterationRecord:
         """Improve the policy on a rollout; ``total_updates`` is what schedules span."""
         start = time.perf_counter()
+        self._phase = Phase.UPDATING
         first = self.updates == 0
         require_same_masks(rollout, self.family)
         shaping = self._shaping(total_updates)
         estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo, first, shaping)
-        coefficients = self.plan.at(self.updates, total_updates)
+        coefficients = self.plan.at(self.updates - self.schedules.first_update, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)
         episodes = self.collector.episodes.summary()
         if record.gradient_steps or record.kl_stop:  # schedules stand still only if every step was not finite (O09)
@@ -208,47 +271,62 @@ class Learner:
         if self.rewards is not None:
             measures["train/reward_scale"] = self.rewards.scale
         steps = int(rollout.valid.sum())
+        self._phase = Phase.BETWEEN
         return IterationRecord(record, episodes, measures, steps, time.perf_counter() - start)
 
     def _shaping(self, total_updates: int) -> Shaping | None:
         """The risk term with its coefficients of this update."""
         if self.risk is None:
             return None
-        rate = value_at(self.config.risk.multiplier_lr, self.updates, total_updates)
+        update = self.updates - self.schedules.first_update
+        rate = value_at(self.config.risk.multiplier_lr, update, total_updates)
         return Shaping(self.risk, rate, self.config.critic.kind != "scalar")
 
     def _check(self) -> None:
         if self.interrupted():
             raise Abandoned
 
+    def restart_schedules(self) -> None:
+        """Count env steps from 0, and let schedules begin anew with the next update."""
+        self.timesteps = self.collector.vector_steps = 0
+        self.schedules = ScheduleSpan(first_update=self.updates)
+        self.plan = CoefficientPlan(self.config.ppo, self.family.head_names)
+
     def state(self) -> LearnerState:
         """A copy of everything that the next iteration depends on."""
-        tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
-        tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.save().items()}
-        tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
-        tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
-        if self.observations is not None:
-            tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
-        if self.rewards is not None:
-            tensors |= {f"rewards/{name}": x for name, x in self.rewards.state().items()}
-        open_tensors, collector = self.collector.save()
-        tensors |= {f"collector/{name}": x for name, x in open_tensors.items()}
+        open_tensors, collector = self._open_episodes()
+        tensors = self._lasting_tensors() | {f"collector/{name}": x for name, x in open_tensors.items()}
         values = {
             "timesteps": self.timesteps,
             "updates": self.updates,
+            "schedules": self.schedules._asdict(),
             "plan": self.plan.state(),
             "bad_streak": self.updater.bad_streak,
             "compiled": self.compiled,
             "kernel": self.policy.kernel is not None,
             "collector": collector,
             "risk": None if self.risk is None else self.risk.state(),
+            "action_units": "box",
         }
-        exact = not collector["started"] or collector["envs"] is not None
+        # The statistics of a rollout that was not learned from yet are not part of the state.
+        whole = self._phase is Phase.BETWEEN or (self._phase is Phase.COLLECTED and self.observations is None)
+        exact = whole and (not collector["started"] or collector["envs"] is not None)
         return LearnerState({name: x.detach().cpu().clone() for name, x in tensors.items()}, values, exact)
 
+    def _open_episodes(self) -> OpenEpisodes:
+        """What `_reopen` goes on with; of a loaded state that has no envs yet, as it was loaded."""
+        if self._open is not None:
+            return self._open
+        return OpenEpisodes(*self.collector.save(with_envs=self._phase is not Phase.COLLECTING))
+
     def load_state(self, state: LearnerState) -> None:
-        """Restore; a missing or misshapen tensor is an error, never ignored (Y05)."""
+        """Restore; a missing or misshapen tensor is an error, never ignored (Y05).
+
+        Open episodes go on where that is possible, else new ones begin; `resumed` says which and why (Y08).
+        """
         self._require_like(state)
+        if state.values["action_units"] == "env":
+            state = replace(state, tensors=in_box_units(state.tensors, self.flat, self.family))
         for name, parameter in self.flat.named().items():
             parameter.copy_(state.tensors[f"policy/{name}"])
         buffers = _section(state.tensors, "buffers")
@@ -263,37 +341,109 @@ class Learner:
             self.rewards.load_state(_section(state.tensors, "rewards"))
         self.timesteps = int(state.values["timesteps"])
         self.updates = int(state.values["updates"])
+        self.schedules = ScheduleSpan(**state.values["schedules"])
         self.updater.bad_streak = int(state.values["bad_streak"])
         self.plan.load_state(state.values["plan"])
         if self.risk is not None:
             self.risk.load_state(state.values["risk"])
-        kernel, compiled = state.values.get("kernel", False), state.values["compiled"]  # older states have no kernel
+        kernel, compiled = state.values["kernel"], state.values["compiled"]
         if (kernel or compiled) and decide(True, self.device, 0):
             if kernel:
                 self._use_kernel()
             if compiled:
                 self._compile()
-        fresh_seed = (self.config.seed + 7919 * (self.updates + 1)) % 2**31
-        goes_on = self.collector.load(_section(state.tensors, "collector"), state.values["collector"], fresh_seed)
-        if self.rewards is not None and not goes_on:
-            self.rewards.running.zero_()
+        self._phase = Phase.BETWEEN
+        self._open = OpenEpisodes(_section(state.tensors, "collector"), state.values["collector"])
+        if self._collector is not None:
+            self._reopen(None)
+
+    def _reopen(self, other_env: str | None) -> None:
+        """Go on with the open episodes of the loaded state, or say why not and start new ones."""
+        assert self._open is not None
+        (tensors, values), self._open = self._open, None
+        self.collector.load_totals(values)
+        self.resumed = Resumed(exact=True, reason="")
+        if not values["started"]:
+            self._forget_open()
+            return
+        reason = other_env or _why_not(values, self.envs.n_envs)
+        if reason is None and not self._counts_envs():
+            reason = "what it says of open episodes is not of as many envs"
+        if reason is None:
+            try:
+                self.collector.reopen(tensors, values)
+                return
+            except Exception as error:  # the env's own code, given a state that need not be its own
+                reason = f"the env does not take the saved state ({type(error).__name__}: {error})"
+        self.resumed = Resumed(exact=False, reason=reason)
+        self._start_new_episodes()
+
+    def _counts_envs(self) -> bool:
+        """Whether what was loaded about open episodes is of as many envs as there are."""
+        n_envs = self.envs.n_envs
+        scaled = self.rewards is None or self.rewards.running.shape == (n_envs,)
+        return scaled and (self.risk is None or self.risk.is_open_for(n_envs))
+
+    def _start_new_episodes(self) -> None:
+        """In all envs, with seeds of their own."""
+        self._forget_open()
+        self.collector.start((self.config.seed + 7919 * (self.updates + 1)) % 2**31)
+
+    def _forget_open(self) -> None:
+        """What is known of open episodes."""
+        self.collector.episodes.forget_open(self.envs.n_envs)
+        if self.rewards is not None:
+            self.rewards.running = torch.zeros(self.envs.n_envs, dtype=torch.float64)
+        if self.risk is not None:
+            self.risk.forget_open(self.envs.n_envs)
 
     def _require_like(self, state: LearnerState) -> None:
-        """Raise unless a state has the tensors, shapes and number of envs of this learner."""
-        expected = {name: tuple(x.shape) for name, x in self.state().tensors.items()}
-        n_envs, saved_envs = self.envs.n_envs, len(state.values["collector"]["live"])
-        if saved_envs != n_envs:
-            raise ConfigError(f"the saved state is of {saved_envs} envs, this learner has {n_envs}")
-        if state.values["collector"]["envs"] is not None:
-            leaves = self.envs.layout.leaves
-            expected |= {f"collector/pending/{leaf.name}": (n_envs, *leaf.shape) for leaf in leaves}
-        found = {name: tuple(x.shape) for name, x in state.tensors.items() if name in expected or "pending" not in name}
+        """Raise unless a state has the tensors and shapes of this learner; the envs' own parts are looked at later."""
+        expected = {name: tuple(x.shape) for name, x in self._lasting_tensors().items() if name not in ENV_TENSORS}
+        found = {
+            name: tuple(x.shape)
+            for name, x in state.tensors.items()
+            if name not in ENV_TENSORS and not name.startswith("collector/")
+        }
         odd = sorted(expected.keys() ^ found.keys())
         if odd:
             raise ConfigError(f"the saved state has other tensors than this configuration: {', '.join(odd[:4])}")
         for name, shape in expected.items():
             if found[name] != shape:
                 raise ConfigError(f"the saved {name} has shape {found[name]}, not {shape}")
+
+    def _lasting_tensors(self) -> dict[str, Tensor]:
+        """All of the state but the open episodes."""
+        tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
+        tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.save().items()}
+        tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
+        tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
+        if self.observations is not None:
+            tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
+        if self.rewards is not None:
+            tensors |= {f"rewards/{name}": x for name, x in self.rewards.state().items()}
+        return tensors
+
+
+def warn_of_rest(config: Config, stacklevel: int) -> None:
+    """Warn if minibatches do not divide the rollout."""
+    rest = config.rollout_rows % config.batch_size
+    if rest:
+        warnings.warn(
+            f"n_steps {config.ppo.n_steps} x n_envs {config.n_envs} = {config.rollout_rows} rows are no multiple "
+            f"of batch_size {config.batch_size}: the last minibatch of each epoch has {rest} rows",
+            SurefootWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _why_not(values: Mapping[str, Any], n_envs: int) -> str | None:
+    """Why envs cannot go on with saved episodes, as far as these tell; None if they may."""
+    if values["envs"] is None:
+        return "the state of its envs was not saved with it"
+    if len(values["live"]) != n_envs:
+        return f"it was saved with {len(values['live'])} envs, here are {n_envs}"
+    return None
 
 
 def _never() -> bool:
@@ -326,6 +476,12 @@ def observed_masks(envs: Envs, config: Config) -> ObservedMasks | None:
             f"part of the action is a choice among n{nearest(key, names)}"
         )
     return found
+
+
+def observed_layout(envs: Envs, config: Config) -> Layout:
+    """What the networks see: all of the observation but masks."""
+    masks = observed_masks(envs, config)
+    return envs.layout if masks is None else envs.layout.without(masks.names)
 
 
 def _section(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -102,7 +102,7 @@ def _portfolio() -> World:
         limits=(-3.0, -0.5),
         # One episode in a hundred has three crashes: many rollouts with few steps on each keep them from deciding
         # where the policy comes to rest.
-        settings={"n_envs": 512, "n_steps": 12, "n_epochs": 2, "policy": {"hidden_sizes": (16,), "log_std_init": -2.0}},
+        settings={"n_envs": 512, "n_steps": 12, "n_epochs": 2, "policy": {"hidden_sizes": (16,), "log_std_init": -1.3}},
         updates=800,
     )
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from surefoot.cli.options import collect_settings, swallowed_words
 from surefoot.config import Config, from_dict, from_toml, merge
 from surefoot.config.presets import PRESETS, preset
 from surefoot.errors import CheckpointError, ConfigError, NoCheckpointError, RunError
+from surefoot.train.trust import require_no_code
 
 if TYPE_CHECKING:
     from surefoot.train.ppo import PPO
@@ -39,6 +40,11 @@ def train_config(arguments: argparse.Namespace) -> Config:
     env = arguments.env or from_file.get("env") or arguments.preset
     if not env:
         raise ConfigError(_no_env(arguments))
+    if from_file and isinstance(env, str):  # what a person types is believed, what a file says is not
+        named = "" if arguments.env else env
+        kwargs = from_file.get("env_kwargs") if "env_kwargs" not in given else None
+        given_there = kwargs if isinstance(kwargs, Mapping) else {}
+        require_no_code(named, given_there, str(arguments.config), arguments.trust_module)
     settings: dict[str, Any] = {}
     if arguments.preset is not None:
         settings = preset(arguments.preset or env)
@@ -66,29 +72,32 @@ def resume(arguments: argparse.Namespace) -> None:
         if not arguments.fresh:
             raise RunError(f"{error}; `surefoot resume {arguments.run} --fresh` starts from the beginning") from None
         _say(f"{error}; starting from the beginning")
+        require_no_code(config.env, config.env_kwargs, str(arguments.run), arguments.trust_module)
         _go(PPO(config.env, config=config), partial(Run.restart, arguments.run, config), arguments.quiet)
         return
     for path, reason in found.skipped:
         _say(f"passed over {path}: {reason}")
-    state, saved, extra = from_snapshot(found.snapshot, found.manifest)
-    require_unchanged(arguments.run, config, saved)
-    config = saved.model_copy(update={"total_timesteps": total, "run": config.run})
-    agent = PPO.restore(state, config)
+    saved = from_snapshot(found.snapshot, found.manifest)
+    require_unchanged(arguments.run, config, saved.config)
+    config = saved.config.model_copy(update={"total_timesteps": total, "run": config.run})
+    agent = PPO.restore(saved._replace(config=config), trusted=arguments.trust_module)
     if agent.num_timesteps >= total:
         agent.close()
         _say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
         return
-    exactly = "exactly" if found.manifest.exact else "with new episodes (the env cannot save its state)"
+    agent.require_envs()
+    resumed = agent.learner.resumed
+    exactly = "exactly" if found.manifest.exact and (resumed is None or resumed.exact) else "not exactly"
     _say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
-    reopen = partial(Run.reopen, arguments.run, config, agent.num_timesteps, extra)
-    _go(agent, reopen, arguments.quiet, extra.get("callbacks"))
+    reopen = partial(Run.reopen, arguments.run, config, agent.num_timesteps, saved.extra)
+    _go(agent, reopen, arguments.quiet, saved.extra.get("callbacks"))
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """``surefoot eval``."""
     if arguments.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
-    with closing(_load(arguments.run, arguments.best)) as agent:
+    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
         result = agent.evaluate(arguments.episodes, arguments.seed, deterministic=not arguments.stochastic)
     summary = {
         "env": agent.config.env,
@@ -201,23 +210,21 @@ SHOWN = (
 )
 
 
-def _load(path: Path, best: bool) -> PPO:
+def _load(path: Path, best: bool, trusted: Collection[str]) -> PPO:
+    from surefoot.store import read_checkpoint
     from surefoot.store.manifest import MANIFEST_FILE
     from surefoot.train.checkpoint import from_snapshot
     from surefoot.train.ppo import PPO
     from surefoot.train.run import BEST, latest_checkpoint
 
-    if (path / MANIFEST_FILE).exists():
-        return PPO.load(path)
-    if best:
-        if not (path / BEST / MANIFEST_FILE).exists():
-            raise RunError(f"{path} has no best agent: train it with --run.eval-every N")
-        return PPO.load(path / BEST)
+    if best and not (path / BEST / MANIFEST_FILE).exists():
+        raise RunError(f"{path} has no best agent: train it with --run.eval-every N")
+    if best or (path / MANIFEST_FILE).exists():
+        return PPO.restore(from_snapshot(*read_checkpoint(path / BEST if best else path)), trusted=trusted)
     found = latest_checkpoint(path)
     for skipped, reason in found.skipped:
         _say(f"passed over {skipped}: {reason}")
-    state, config, _ = from_snapshot(found.snapshot, found.manifest)
-    return PPO.restore(state, config)
+    return PPO.restore(from_snapshot(found.snapshot, found.manifest), trusted=trusted)
 
 
 def _fresh_directory(env: str) -> Path:

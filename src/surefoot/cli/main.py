@@ -90,6 +90,14 @@ def build_parser() -> Parser:
     )
     bench.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
     bench.add_argument("--report", action="store_true", help="run nothing, rewrite the report from the kept runs")
+    for command in (train, resume, evaluate):
+        command.add_argument(
+            "--trust-module",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="a module that the env of a file may be imported from; may be given several times",
+        )
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser

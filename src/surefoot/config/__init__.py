@@ -1,6 +1,6 @@
 """Settings: schema, loading, presets. Knows no torch, so that `surefoot --help` is quick."""
 
-from surefoot.config.load import config_hash, from_dict, from_flat, from_toml, merge, to_toml
+from surefoot.config.load import config_hash, from_dict, from_flat, from_toml, merge, nested, to_toml
 from surefoot.config.schema import (
     Config,
     CriticConfig,
@@ -26,5 +26,6 @@ __all__ = [
     "from_flat",
     "from_toml",
     "merge",
+    "nested",
     "to_toml",
 ]

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from surefoot.config.schema import Config, PPOConfig, Section
+from surefoot.config.schema import ACTING, Config, PPOConfig, Section
 from surefoot.errors import ConfigError
 
 KNOWN_ELSEWHERE = {
@@ -41,16 +41,21 @@ KNOWN_ELSEWHERE = {
 """Names from other libraries, and what they are called here; used in error messages only."""
 
 
-def from_dict(data: Mapping[str, Any]) -> Config:
-    """Validate nested sections."""
+def from_dict(data: Mapping[str, Any], acting: bool = False) -> Config:
+    """Validate nested sections; ``acting`` leaves out the rules that only training needs."""
     try:
-        return Config.model_validate(dict(data))
+        return Config.model_validate(dict(data), context=ACTING if acting else None)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
 
 
 def from_flat(**settings: Any) -> Config:
     """Validate `PPO(...)` arguments: top-level and ppo fields flat, other sections as dicts."""
+    return from_dict(nested(settings))
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`PPO(...)` arguments as sections, unvalidated but for their names."""
     top: dict[str, Any] = {}
     flat: dict[str, Any] = {}
     for name, raw in settings.items():
@@ -62,7 +67,7 @@ def from_flat(**settings: Any) -> Config:
         else:
             known = [*Config.model_fields, *PPOConfig.model_fields, *(dotted for dotted, _ in leaves())]
             raise ConfigError(f"unknown setting {name!r}{nearest_option(name, known)}")
-    return from_dict(top | {"ppo": _with_flat(top.get("ppo", {}), flat)} if flat else top)
+    return top | {"ppo": _with_flat(top.get("ppo", {}), flat)} if flat else top
 
 
 def _with_flat(section: Any, flat: Mapping[str, Any]) -> Any:

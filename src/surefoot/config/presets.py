@@ -7,6 +7,7 @@ the nearest without it; the figures reached with them are in ``benchmarks/result
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,6 +62,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "Pendulum-v1": {
         "n_envs": 4,
         "total_timesteps": 100_000,
+        "policy": {"log_std_init": -math.log(2.0)},  # σ = 1 in the env's units, in half-widths of [−2, 2]
         "ppo": {"n_steps": 1024, "n_epochs": 10, "gamma": 0.9, "learning_rate": 1e-3},
     },
     "MountainCarContinuous-v0": {

@@ -6,7 +6,7 @@ import math
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_complaints
 from surefoot.config.risk_rules import risk_complaints
@@ -152,7 +152,7 @@ class PolicyConfig(Section):
     distribution: Literal["auto", "gaussian", "tanh_gaussian", "beta"] = "auto"
     """Distribution of continuous actions; auto is gaussian."""
     log_std_init: Annotated[float, Ge(-20.0), Le(2.0)] = 0.0
-    """Initial log standard deviation of Gaussian actions."""
+    """Initial log standard deviation of Gaussian actions, in half-widths of the action box where it is bounded."""
     state_dependent_std: bool = False
     """Let the network set the standard deviation instead of a free parameter."""
     cnn_channels: Sizes = (32, 64, 64)
@@ -312,13 +312,17 @@ class Config(Section):
         return self.ppo.n_epochs == 1 and minibatches <= 1
 
     @model_validator(mode="after")
-    def _no_contradictions(self) -> Config:
-        complaints = contradictions(self)
-        if complaints:
-            raise ValueError("; ".join(complaints))
+    def _no_contradictions(self, info: ValidationInfo) -> Config:
+        found = contradictions(self)
+        if info.context != ACTING:
+            found = [*training_contradictions(self), *found]
+        if found:
+            raise ValueError("; ".join(found))
         return self
 
 
+ACTING = "acting"
+"""Context of a validation that leaves out what only training needs."""
 RATIO_FIELDS = (
     "clip_range",
     "clip_range_vf",
@@ -333,7 +337,15 @@ RATIO_FIELDS = (
 
 def contradictions(config: Config) -> list[str]:
     """Options that cannot take effect together (P12), each as a sentence that names the fields."""
-    return [*_batch_complaints(config), *_optimiser_complaints(config.ppo), *_other_complaints(config)]
+    return [*_optimiser_complaints(config.ppo), *_other_complaints(config)]
+
+
+def training_contradictions(config: Config) -> list[str]:
+    """The same for what depends on the number of envs, which another one may be when an agent is loaded to act."""
+    found = _batch_complaints(config)
+    if config.workers > config.n_envs:
+        found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
+    return found
 
 
 def _batch_complaints(config: Config) -> list[str]:
@@ -396,8 +408,6 @@ def _other_complaints(config: Config) -> list[str]:
     if changed(run, "keep_checkpoints") and not run.checkpoint_every:
         found.append("run.keep_checkpoints needs run.checkpoint_every > 0: without it only the last one is kept")
     found += _memory_complaints(config) + critic_complaints(config) + risk_complaints(config.risk)
-    if config.workers > config.n_envs:
-        found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
     if not config.workers and changed(config, "worker_timeout"):
         found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from surefoot.dists.interface import Array, Distribution, Family, refuse_mask
+from surefoot.math.kl import bernoulli_kl
 
 
 class Bernoulli(Distribution):
@@ -36,9 +37,7 @@ class Bernoulli(Distribution):
         return (softplus(-size) + size * torch.sigmoid(-size)).sum(-1)
 
     def kl(self, new: Self) -> Tensor:
-        heads = self.logits.sigmoid() * (logsigmoid(self.logits) - logsigmoid(new.logits))
-        tails = torch.sigmoid(-self.logits) * (logsigmoid(-self.logits) - logsigmoid(-new.logits))
-        return (heads + tails).sum(-1)
+        return bernoulli_kl(self.logits, new.logits)
 
 
 class BernoulliFamily(Family):

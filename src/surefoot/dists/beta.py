@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 
 from surefoot.dists.box import BoundedBoxCodec
 from surefoot.dists.interface import Array, Distribution, Family, refuse_mask
+from surefoot.math.kl import beta_kl
 
 END = 1e-6
 """Stored actions keep this distance from 0 and 1, where ln x and ln(1 − x) end."""
@@ -58,15 +59,7 @@ class Beta(Distribution):
         return (self._log_volume - mean_log_density.sum(-1)).to(self._dtype)
 
     def kl(self, new: Self) -> Tensor:
-        """Σ_d ln B(α′, β′)/B(α, β) + (α − α′)(ψ(α) − ψ(α + β)) + (β − β′)(ψ(β) − ψ(α + β))."""
-        both = torch.digamma(self.alpha + self.beta)
-        divergence = (
-            new._log_norm()
-            - self._log_norm()
-            + (self.alpha - new.alpha) * (torch.digamma(self.alpha) - both)
-            + (self.beta - new.beta) * (torch.digamma(self.beta) - both)
-        )
-        return divergence.sum(-1).to(self._dtype)
+        return beta_kl(self.alpha, self.beta, new.alpha, new.beta).to(self._dtype)
 
     def _log_norm(self) -> Tensor:
         """ln B(α, β) [B, D]."""

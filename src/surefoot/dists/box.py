@@ -10,6 +10,8 @@ from gymnasium import spaces
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 
 Array = np.ndarray[Any, Any]
+MAX_HALF_WIDTH = 1e7
+"""Bounds that are farther apart mean that there are none (±1e8, ±1e10, the largest number of a dtype)."""
 
 
 class BoxCodec:
@@ -34,11 +36,23 @@ class BoxCodec:
         self.n_dims = int(self._low.size)
         if self.n_dims == 0:
             raise UnsupportedSpaceError(f"{space}: the action space is empty.")
+        half_width = 0.5 * self._high - 0.5 * self._low  # which cannot overflow
+        bounded = np.isfinite(space.low).reshape(-1) & np.isfinite(space.high).reshape(-1)
+        has_unit = bounded & (half_width >= np.finfo(np.float64).tiny) & (half_width <= MAX_HALF_WIDTH)
+        self.half_width: Array = np.where(has_unit, half_width, 1.0)
+        """[D] the unit of each dimension: half the distance of its bounds, or 1 where they give none (a side without a
+        bound, no width, more than `MAX_HALF_WIDTH`)."""
+        self.centre: Array = np.where(has_unit, self._low + half_width, 0.0)
+        """[D] the middle of the bounds, or 0 where they give no unit."""
 
     def clip(self, action: Array) -> Array:
         """Env actions [N, *space.shape] nearest to `action` [N, D]."""
         inside = np.clip(action.astype(np.float64), self._low, self._high)
         return inside.astype(self._dtype).reshape(-1, *self._shape)
+
+    def from_box_units(self, action: Array) -> Array:
+        """Env actions [N, *space.shape] so many half-widths from the centre, `action` [N, D], clipped to the box."""
+        return self.clip(self.centre + self.half_width * action.astype(np.float64))
 
 
 class BoundedBoxCodec(BoxCodec):

@@ -13,6 +13,7 @@ from torch.nn.functional import log_softmax
 
 from surefoot.dists.choosing import FORBIDDEN, ChoiceTables, gumbel_max
 from surefoot.dists.interface import Array, Distribution, Family
+from surefoot.math.kl import categorical_kl
 from surefoot.math.masking import masked_entropy, masked_log_softmax
 
 LARGEST_LOG_NOISE = 4.0
@@ -46,11 +47,8 @@ class Categorical(Distribution):
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
 
     def kl(self, new: Self) -> Tensor:
-        """Σ p·(ln p − ln p′); enormous if `new` forbids an action that `self` allows."""
-        log_ratio = self.log_probs - new.log_probs
-        if self._mask is not None:  # 0·ln 0 = 0, in the value and in the gradient
-            log_ratio = torch.where(self._mask.bool(), log_ratio, 0.0)
-        return (self.log_probs.exp() * log_ratio).sum(-1)
+        """Enormous if `new` forbids an action that `self` allows."""
+        return categorical_kl(self.log_probs, new.log_probs)
 
 
 def log_exponential(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:

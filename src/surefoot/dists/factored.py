@@ -20,7 +20,7 @@ from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
 from surefoot.dists.choosing import ChoiceTables, Chooser
-from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, refuse_mask
+from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, OutputUnits, refuse_mask
 from surefoot.dists.plan import Plan, chooser_of, plan_of
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of
 from surefoot.masks import MaskForm
@@ -246,6 +246,14 @@ class FactoredFamily(Family):
         )
         logits = params[..., : self.n_logits] if others else params
         return Factored(logits, None if mask is None else mask.bool(), others, self._plan(wide, params.device))
+
+    def output_units(self) -> OutputUnits:
+        units = super().output_units()
+        for part in (part for part in self._parts if not part.is_choice):
+            of_part = part.family.output_units()
+            units.scale[part.outputs], units.shift[part.outputs] = of_part.scale, of_part.shift
+            units.free_shift[part.free.start - self.n_outputs : part.free.stop - self.n_outputs] = of_part.free_shift
+        return units
 
     def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
         if self.action_dtype != torch.int64:

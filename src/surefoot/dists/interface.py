@@ -37,6 +37,18 @@ class HeadFacts(NamedTuple):
     """[B, *action_shape] the stored actions, if some head is no choice: the notes do not say what it did."""
 
 
+class OutputUnits(NamedTuple):
+    """How the outputs of a policy whose Gaussian actions were in the units of the env become those of the same policy
+    in units of the box: ``(output − shift) / scale``, and ``free − free_shift``. float64."""
+
+    scale: Tensor
+    """[n_outputs], 1 for outputs that keep their meaning."""
+    shift: Tensor
+    """[n_outputs], 0 for outputs that keep their meaning."""
+    free_shift: Tensor
+    """[F] of the parameters that do not depend on the state."""
+
+
 class Distribution(ABC):
     """A batch of B action distributions bound to their parameters.
 
@@ -108,6 +120,11 @@ class Family(ABC):
 
         `mask` [B, mask_width] is True where an action is legal; every row (every sub-action) has a legal one.
         """
+
+    def output_units(self) -> OutputUnits:
+        """How outputs for actions in the env's units become those that `bind` takes."""
+        ones, n_free = torch.ones(self.n_outputs, dtype=torch.float64), 0 if self.free is None else self.free.numel()
+        return OutputUnits(ones, torch.zeros_like(ones), torch.zeros(n_free, dtype=torch.float64))
 
     def head_facts(self, action: Tensor, mask: Tensor | None) -> HeadFacts:
         """What stored actions [B, *action_shape] and their masks say about the `head_names`."""

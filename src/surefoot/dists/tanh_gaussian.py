@@ -65,7 +65,8 @@ class TanhGaussianFamily(Family):
 
     def __init__(self, space: spaces.Box, log_std_init: float = 0.0, state_dependent_std: bool = False) -> None:
         self._codec = BoundedBoxCodec(space)
-        self._normal = DiagonalGaussianFamily(space, log_std_init, state_dependent_std)
+        unit = spaces.Box(-1.0, 1.0, (self._codec.n_dims,))  # the box of tanh(x), whose units are none
+        self._normal = DiagonalGaussianFamily(unit, log_std_init, state_dependent_std)
         self._log_half_widths = self._codec.log_volume - self._codec.n_dims * math.log(2.0)
         nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
         self._nodes = torch.tensor(nodes, dtype=torch.float32)

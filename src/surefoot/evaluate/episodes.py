@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from surefoot.errors import ConfigError
 from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.guard import Guard, read_success
-from surefoot.spaces import Array
+from surefoot.spaces import Array, row_of
 
-Act = Callable[[Mapping[str, Array], Array], Any]
-"""Observation leaves [N, ...] and which envs are at the start of an episode [N] -> env actions [N, ...]."""
+
+class Seen(NamedTuple):
+    """What M envs show before an action."""
+
+    observation: Mapping[str, Array]
+    """[M, ...] by leaf."""
+    masks: Array | None
+    """[M, …] legal actions, if the envs say them."""
+    rows: Array
+    """[M] which envs these are."""
+    start: Array
+    """[M] which of them are at the start of an episode."""
+
+
+Act = Callable[[Seen], Any]
+"""-> env actions [M, ...]."""
 
 
 @dataclass(frozen=True)
@@ -58,36 +72,44 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool 
         raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
     if seed < 0:
         raise ConfigError(f"seed must be at least 0, got {seed}")
-    n = envs.n_envs
-    playing = list(range(n))
-    total, length = np.zeros(n), np.zeros(n, np.int64)
+    if n_episodes < envs.n_envs:
+        envs = EnvGroup(envs.envs[:n_episodes])
+    playing = list(range(envs.n_envs))
+    """The episode that each env plays; an env that is not needed any more is taken out of `rows`."""
+    rows = np.array(playing)
+    total, length = np.zeros(len(rows)), np.zeros(len(rows), np.int64)
     returns, lengths = [0.0] * n_episodes, [0] * n_episodes
     successes: dict[int, bool] = {}
-    started, finished = n, 0
-    observation = envs.reset_each([seed + i for i in range(n)])
-    fresh = np.ones(n, np.bool_)
-    guard, steps = Guard(normalizes), 0
-    while finished < n_episodes:
-        guard.observations(observation, steps)
-        step = envs.step(act(observation, fresh))
-        guard.check(step.reward, "reward", steps)
-        steps += 1
-        fresh = step.terminated | step.truncated
-        observation = step.observation
-        total += step.reward
-        length += 1
-        for i in step.final:
+    started, steps = len(rows), 0
+    for i in playing:
+        observation = envs.reset_one(i, seed + i)
+    fresh, guard = np.ones(len(rows), np.bool_), Guard(normalizes)
+    while rows.size:
+        seen = {name: array[rows] for name, array in observation.items()}
+        guard.observations(seen, steps)
+        masks = envs.action_masks()
+        actions = act(Seen(seen, None if masks is None else masks[rows], rows, fresh[rows]))
+        fresh[:] = False
+        for place, i in enumerate(rows.tolist()):
+            reward, terminated, truncated, info = envs.step_one(i, row_of(actions, place))
+            guard.check(np.array([reward]), "reward", steps, i)
+            total[i] += reward
+            length[i] += 1
+            if not (terminated or truncated):
+                continue
             episode = playing[i]
-            if episode < n_episodes:
-                returns[episode], lengths[episode] = float(total[i]), int(length[i])
-                success = read_success(step.infos[i], i, steps - 1)
-                if success is not None:
-                    successes[episode] = success
-                finished += 1
-            playing[i] = started
-            started += 1
-            total[i] = length[i] = 0
-            observation = envs.reset_one(i, seed + playing[i])
+            returns[episode], lengths[episode] = float(total[i]), int(length[i])
+            success = read_success(info, i, steps)
+            if success is not None:
+                successes[episode] = success
+            if started < n_episodes:
+                envs.reset_one(i, seed + started)
+                playing[i], fresh[i] = started, True
+                total[i] = length[i] = 0
+                started += 1
+            else:
+                rows = rows[rows != i]
+        steps += 1
     complete = len(successes) == n_episodes
     return Evaluation(
         tuple(returns), tuple(lengths), tuple(successes[i] for i in range(n_episodes)) if complete else ()

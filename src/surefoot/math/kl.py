@@ -46,7 +46,7 @@ def categorical_kl(log_probs_p: Tensor, log_probs_q: Tensor) -> Tensor:
     An action that p never takes (log-probability −inf, or the masked stand-in for it) adds nothing and no
     NaN; one that only p takes makes the result infinite, or as large as its stand-in.
     """
-    return _relative_entropy_terms(log_probs_p, log_probs_q).sum(-1)
+    return relative_entropy_terms(log_probs_p, log_probs_q).sum(-1)
 
 
 def gaussian_kl(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: Tensor) -> Tensor:
@@ -64,37 +64,38 @@ def gaussian_kl(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: Te
 def bernoulli_kl(logits_p: Tensor, logits_q: Tensor) -> Tensor:
     """KL(p ‖ q) of independent Bernoulli variables from finite logits [B, D], summed over D -> [B]."""
     log_sigmoid = torch.nn.functional.logsigmoid
-    ones = _relative_entropy_terms(log_sigmoid(logits_p), log_sigmoid(logits_q))
-    zeros = _relative_entropy_terms(log_sigmoid(-logits_p), log_sigmoid(-logits_q))
+    ones = relative_entropy_terms(log_sigmoid(logits_p), log_sigmoid(logits_q))
+    zeros = relative_entropy_terms(log_sigmoid(-logits_p), log_sigmoid(-logits_q))
     return (ones + zeros).sum(-1)
 
 
 def beta_kl(alpha_p: Tensor, beta_p: Tensor, alpha_q: Tensor, beta_q: Tensor) -> Tensor:
     """KL(p ‖ q) of independent Beta variables with positive parameters [B, D], summed over D -> [B].
 
-    ln B(α_q, β_q) − ln B(α_p, β_p) + (α_p − α_q)ψ(α_p) + (β_p − β_q)ψ(β_p) + (s_q − s_p)ψ(s_p),   s = α + β
+    ln B(α_q, β_q) − ln B(α_p, β_p) + (α_p − α_q)(ψ(α_p) − ψ(s_p)) + (β_p − β_q)(ψ(β_p) − ψ(s_p)),   s = α + β
     """
     total_p, total_q = alpha_p + beta_p, alpha_q + beta_q
     log_norm_p = torch.lgamma(alpha_p) + torch.lgamma(beta_p) - torch.lgamma(total_p)
     log_norm_q = torch.lgamma(alpha_q) + torch.lgamma(beta_q) - torch.lgamma(total_q)
+    both = torch.digamma(total_p)
     divergence = (
         log_norm_q
         - log_norm_p
-        + (alpha_p - alpha_q) * torch.digamma(alpha_p)
-        + (beta_p - beta_q) * torch.digamma(beta_p)
-        + (total_q - total_p) * torch.digamma(total_p)
+        + (alpha_p - alpha_q) * (torch.digamma(alpha_p) - both)
+        + (beta_p - beta_q) * (torch.digamma(beta_p) - both)
     )
     return divergence.clamp(min=0.0).sum(-1)
 
 
-def _relative_entropy_terms(log_p: Tensor, log_q: Tensor) -> Tensor:
+def relative_entropy_terms(log_p: Tensor, log_q: Tensor) -> Tensor:
     """q − p − p·log(q/p), elementwise: sums to the KL of two normalised laws, and no term is below 0."""
     p, q = torch.exp(log_p), torch.exp(log_q)
     # Where p = 0 the ratio is not read; 0 stands in, since its own value may be inf − inf.
     d = torch.where(p > 0, log_q - log_p, 0.0)
     is_near = d.abs() < _SERIES_RADIUS
     near = p * _series(d.clamp(-_SERIES_RADIUS, _SERIES_RADIUS))
-    return torch.where(is_near & (p > 0), near, q - p - p * d)
+    # Beyond the series only numbers too small for their digits can come out below 0.
+    return torch.where(is_near & (p > 0), near, (q - p - p * d).clamp(min=0.0))
 
 
 def _series(d: Tensor) -> Tensor:

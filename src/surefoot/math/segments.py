@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from surefoot.math.kl import relative_entropy_terms
+
 
 class Segments(NamedTuple):
     """Where the entries of H laws stand among the S columns of a row."""
@@ -156,8 +158,8 @@ def chosen(logits: Tensor, status: Tensor, segments: Segments, entropy_gradient:
 
 def kl(old: Laws, new: Laws, segments: Segments) -> Tensor:
     """KL(old ‖ new) of each law, [..., H]; enormous if `new` forbids what `old` allows."""
-    gap = torch.where(old.weight > 0, old.shifted - new.shifted, 0.0)
-    return _mean(old, gap, segments) - old.log_total + new.log_total
+    terms = relative_entropy_terms(log_probs(old, segments), log_probs(new, segments))
+    return terms @ segments.members.to(terms.dtype)
 
 
 def draw(laws: Laws, segments: Segments, log_noise: Tensor | None) -> Tensor:

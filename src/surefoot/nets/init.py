@@ -23,7 +23,9 @@ class Initialiser:
         self._orthogonal = orthogonal
 
     def __call__(self, layer: Layer, gain: float = HIDDEN_GAIN) -> Layer:
-        """Initialise in place and return the layer."""
+        """Initialise in place and return the layer; one on the meta device has only a shape."""
+        if layer.weight.is_meta:
+            return layer
         if self._orthogonal:
             nn.init.orthogonal_(layer.weight, gain, generator=self._generator)
             if layer.bias is not None:
@@ -37,6 +39,8 @@ class Initialiser:
 
     def matrix(self, weight: Tensor) -> None:
         """Fill one weight matrix: orthogonal with gain 1, or uniform(±1/√fan_in)."""
+        if weight.is_meta:
+            return
         if self._orthogonal:
             nn.init.orthogonal_(weight, generator=self._generator)
         else:
@@ -44,5 +48,7 @@ class Initialiser:
 
     def uniform(self, tensor: Tensor, bound: float) -> None:
         """Fill with uniform(−bound, bound)."""
+        if tensor.is_meta:
+            return
         with torch.no_grad():
             tensor.uniform_(-bound, bound, generator=self._generator)

@@ -38,6 +38,15 @@ class Calibration:
             "risk/cvar_gap": predicted - empirical,
         }
 
+    def is_open_for(self, n_envs: int) -> bool:
+        """Whether what is known of open episodes is of so many envs."""
+        return self._returns.is_open_for(n_envs) and self._cuts.is_open_for(n_envs)
+
+    def forget_open(self, n_envs: int) -> None:
+        """All envs, now so many, start new episodes."""
+        self._returns.forget_open(n_envs)
+        self._cuts.forget_open(n_envs)
+
     def state(self) -> dict[str, Any]:
         """As JSON."""
         return {"returns": self._returns.state(), "cuts": self._cuts.state()}

@@ -46,6 +46,13 @@ class CostConstraint(RiskTerm):
         shaped = lagrangian_advantages(estimated.advantages, harmless, self._multiplier.value)
         return Shaped(shaped, measures | self._multiplier.measures())
 
+    def is_open_for(self, n_envs: int) -> bool:
+        return self._costs.is_open_for(n_envs) and self._returns.is_open_for(n_envs)
+
+    def forget_open(self, n_envs: int) -> None:
+        self._costs.forget_open(n_envs)
+        self._returns.forget_open(n_envs)
+
     def state(self) -> dict[str, Any]:
         return {
             "costs": self._costs.state(),

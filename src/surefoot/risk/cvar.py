@@ -35,6 +35,13 @@ class CvarObjective(RiskTerm):
             measures |= self._calibration.read(steps, estimated.predicted_cvar)
         return Shaped(mean_cvar(estimated.advantages, risky, self._weight), measures)
 
+    def is_open_for(self, n_envs: int) -> bool:
+        return self._tail.is_open_for(n_envs) and self._calibration.is_open_for(n_envs)
+
+    def forget_open(self, n_envs: int) -> None:
+        self._tail.forget_open(n_envs)
+        self._calibration.forget_open(n_envs)
+
     def state(self) -> dict[str, Any]:
         return {"tail": self._tail.state(), "calibration": self._calibration.state()}
 
@@ -70,6 +77,13 @@ class CvarConstraint(RiskTerm):
         risky = reading.advantages / estimated.reward_scale
         shaped = lagrangian_advantages(estimated.advantages, risky, self._multiplier.value)
         return Shaped(shaped, measures | self._multiplier.measures())
+
+    def is_open_for(self, n_envs: int) -> bool:
+        return self._tail.is_open_for(n_envs) and self._calibration.is_open_for(n_envs)
+
+    def forget_open(self, n_envs: int) -> None:
+        self._tail.forget_open(n_envs)
+        self._calibration.forget_open(n_envs)
 
     def state(self) -> dict[str, Any]:
         return {

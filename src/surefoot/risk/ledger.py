@@ -50,6 +50,14 @@ class Ledger:
         std, size = float(self._moments.std), abs(float(self._moments.mean))
         return std if std > 1e-4 * size else size or 1.0
 
+    def is_open_for(self, n_envs: int) -> bool:
+        """Whether what is open is of so many envs."""
+        return self._open.total.shape == self._open.length.shape == (n_envs,)
+
+    def forget_open(self, n_envs: int) -> None:
+        """All envs, now so many, start new episodes."""
+        self._open = OpenSums.empty(n_envs)
+
     def state(self) -> dict[str, Any]:
         """As JSON."""
         moments = self._moments

@@ -67,6 +67,14 @@ class TailReader:
             measures["warn/thin_tail"] = self._alpha * n
         return TailReading(spread.to(steps.reward.dtype), float(tail.cvar), self._returns.spread, measures)
 
+    def is_open_for(self, n_envs: int) -> bool:
+        """Whether what is known of open episodes is of so many envs."""
+        return self._returns.is_open_for(n_envs)
+
+    def forget_open(self, n_envs: int) -> None:
+        """All envs, now so many, start new episodes."""
+        self._returns.forget_open(n_envs)
+
     def state(self) -> dict[str, Any]:
         """As JSON."""
         return {"returns": self._returns.state(), "waiting": self._waiting.count}

@@ -59,6 +59,14 @@ class RiskTerm(ABC):
         normalisation changes the size of the step and not the weight of risk against return."""
 
     @abstractmethod
+    def is_open_for(self, n_envs: int) -> bool:
+        """Whether what is known of open episodes is of so many envs."""
+
+    @abstractmethod
+    def forget_open(self, n_envs: int) -> None:
+        """All envs, now so many, start new episodes."""
+
+    @abstractmethod
     def state(self) -> dict[str, Any]:
         """As JSON."""
 

@@ -79,40 +79,53 @@ class Collector:
         self._guard.observations(self.pending, 0)
         self._make_room_for_masks()
 
-    def save(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Pending observation, memory and open episodes: tensors, and plain values."""
+    def save(self, with_envs: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Pending observation, memory and open episodes: tensors, and plain values. Without the envs, nothing of what
+        is open can be gone on with."""
         started = self.pending is not None
-        tensors = {f"pending/{name}": torch.from_numpy(np.array(x)) for name, x in (self.pending or {}).items()}
-        if self.state.shape[1]:
-            tensors["memory"] = torch.from_numpy(self.state)
+        envs = self.envs.state() if started and with_envs else None
+        tensors: dict[str, Tensor] = {}
+        if self.pending is not None and envs is not None:
+            tensors = {f"pending/{name}": torch.from_numpy(np.array(x)) for name, x in self.pending.items()}
+            if self.state.shape[1]:
+                tensors["memory"] = torch.from_numpy(self.state)
         values = {
             "live": self.live.tolist(),
             "fresh": self.fresh.tolist(),
             "vector_steps": self.vector_steps,
             "episodes": self.episodes.state(),
-            "envs": self.envs.state() if started else None,
+            "envs": envs,
+            "kind": self.envs.kind,
             "started": started,
         }
         return tensors, values
 
-    def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], fresh_seed: int) -> bool:
-        """Go on with the open episodes and answer True; or, if the envs could not be saved, start new ones."""
+    def load_totals(self, values: Mapping[str, Any]) -> None:
+        """What is known of steps and episodes so far, whatever becomes of the open ones."""
         self.vector_steps = int(values["vector_steps"])
         self.episodes.load_state(values["episodes"])
-        if values["envs"] is not None:
-            self.envs.load_state(values["envs"])
-            leaves = self.envs.layout.leaves
-            self.pending = {x.name: tensors[f"pending/{x.name}"].numpy().astype(x.raw_dtype) for x in leaves}
-            self._set_live(np.array(values["live"], np.bool_))
-            self.fresh = np.array(values["fresh"], np.bool_)
-            if self.state.shape[1]:
-                self.state[:] = tensors["memory"].numpy()
-            self._make_room_for_masks()
-            return True
-        if values["started"]:
-            self.episodes.drop_open()
-            self.start(fresh_seed)
-        return not values["started"]
+
+    def reopen(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Go on with the open episodes of `save`; any exception if these envs cannot."""
+        if values["kind"] not in (self.envs.kind, None):  # older formats do not say
+            raise ValueError(f"it is of {values['kind']}, these are {self.envs.kind}")
+        leaves = self.envs.layout.leaves
+        pending = {leaf.name: tensors[f"pending/{leaf.name}"].numpy().astype(leaf.raw_dtype) for leaf in leaves}
+        for leaf in leaves:
+            if pending[leaf.name].shape != (self.envs.n_envs, *leaf.shape):
+                raise ValueError(f"the saved observation {leaf.name!r} has shape {pending[leaf.name].shape}")
+        self._guard.observations(pending, self.vector_steps)
+        live, fresh = np.array(values["live"], np.bool_), np.array(values["fresh"], np.bool_)
+        if not live.shape == fresh.shape == self.episodes.total.shape == (self.envs.n_envs,):
+            raise ValueError("it does not say of every env how it stands")
+        state = tensors["memory"].numpy() if self.state.shape[1] else self.state
+        if state.shape != self.state.shape or not np.isfinite(state).all():
+            raise ValueError(f"the saved memory has shape {state.shape}, or is not finite")
+        self.envs.load_state(values["envs"])
+        self.pending, self.fresh = pending, fresh
+        self._set_live(live)
+        self.state[:] = state
+        self._make_room_for_masks()
 
     def collect(self, check: Callable[[], None] = lambda: None) -> Rollout:
         """Fill the rollout; its storage is used again by the next call. ``check`` may raise before any step."""

@@ -55,6 +55,8 @@ def capture(env: gymnasium.Env[Any, Any]) -> State | None:
     if isinstance(env, gymnasium.Wrapper):
         fields = WRAPPERS.get(type(env))
         inner = capture(env.env) if fields is not None else None
+        if fields == ():  # nothing to keep, and the same env may be made without it
+            return inner
         return None if inner is None or fields is None else {"wrapper": _read(env, fields), "inner": inner}
     fields = CLASSIC.get(type(env))
     if fields is None:
@@ -64,8 +66,12 @@ def capture(env: gymnasium.Env[Any, Any]) -> State | None:
 
 def restore(env: gymnasium.Env[Any, Any], state: Mapping[str, Any]) -> None:
     """Put an env, made as the captured one was, into the captured state."""
-    if "own" in state and isinstance(env, Resumable):
+    if state.get("wrapper") == {}:  # an older format kept wrappers without state
+        restore(env, state["inner"])
+    elif "own" in state and isinstance(env, Resumable):
         env.load_state_dict(state["own"])
+    elif isinstance(env, gymnasium.Wrapper) and WRAPPERS.get(type(env)) == ():
+        restore(env.env, state)
     elif "wrapper" in state and isinstance(env, gymnasium.Wrapper):
         _write(env, state["wrapper"])
         restore(env.env, state["inner"])

@@ -50,6 +50,8 @@ class Step(NamedTuple):
 class Envs(ABC):
     """N environments stepped together."""
 
+    kind: str = "single envs"
+    """What `state` is of, in words: only envs of one kind can take it."""
     n_envs: int
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]

@@ -72,6 +72,11 @@ class EpisodeTracker:
         """Forget the open episodes of some envs: these were started anew."""
         self.total[envs] = self.length[envs] = self.cost[envs] = 0
 
+    def forget_open(self, n_envs: int) -> None:
+        """All envs, now so many, start new episodes."""
+        self.total, self.cost = np.zeros(n_envs), np.zeros(n_envs)
+        self.length = np.zeros(n_envs, np.int64)
+
     def summary(self) -> dict[str, float]:
         """Means over the recent episodes; empty before the first has ended."""
         if not self.recent:

@@ -25,6 +25,7 @@ class VectorEnvs(Envs):
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         self.env = env
+        self.kind = f"a vector env {type(env.unwrapped).__name__}"
         self.n_envs = env.num_envs
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from surefoot.store.jsontext import JSON
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,21 @@ class Contents:
 
 Migration = Callable[[Contents], Contents]
 
+
+def _with_spaces_and_schedules(contents: Contents) -> Contents:
+    """Format 2 has the spaces, how far schedules reach and of what kind the envs were, and Gaussian actions in units of
+    their box. Which box that is only the env can tell, so those outputs are converted when there is one."""
+    learner: Any = contents.values.get("learner")
+    if not isinstance(learner, dict):
+        return contents
+    defaults = {"schedules": {"timesteps": None, "first_update": 0}, "kernel": False, "action_units": "env"}
+    collector = {"kind": None} | learner["collector"]
+    values = contents.values | {"learner": defaults | learner | {"collector": collector}, "spaces": None}
+    return Contents(contents.fields, contents.tensors, values)
+
+
 # Format -> function to the next format.
-MIGRATIONS: dict[int, Migration] = {}
+MIGRATIONS: dict[int, Migration] = {1: _with_spaces_and_schedules}
 
 
 class CannotMigrate(ValueError):

@@ -13,6 +13,7 @@ from surefoot.errors import EnvError, NonFiniteError
 from surefoot.train.callbacks import CallbackList, Every
 from surefoot.train.progress import Display
 from surefoot.train.run import Captured, Run
+from surefoot.train.schedule_span import scheduled_updates
 from surefoot.train.signals import Interrupted, Signals
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def train(agent: PPO, target: int, callback: CallbackList, display: Display, run
 def _iterate(agent: PPO, target: int, callback: CallbackList, display: Display) -> None:
     clock, goes_on = Clock(agent.num_timesteps), True
     while goes_on and agent.num_timesteps < target:
-        goes_on = iteration(agent, target, callback, clock).goes_on
+        goes_on = iteration(agent, callback, clock).goes_on
         display.show(agent.num_timesteps, agent.take_logged())
 
 
@@ -58,7 +59,7 @@ def _iterate_recoverably(agent: PPO, target: int, callback: CallbackList, displa
         outcome = Outcome(goes_on=True, learned=False)
         while outcome.goes_on and learner.timesteps < target and signals.received is None:
             with keeper.watched(signals):
-                outcome = iteration(agent, target, callback, clock)
+                outcome = iteration(agent, callback, clock)
             metrics = agent.take_logged()
             display.show(learner.timesteps, metrics)
             run.note(metrics)
@@ -130,27 +131,16 @@ class Outcome(NamedTuple):
     """There was an update, not only a rollout."""
 
 
-def iteration(agent: PPO, target: int, callback: CallbackList, clock: Clock) -> Outcome:
+def iteration(agent: PPO, callback: CallbackList, clock: Clock) -> Outcome:
     """One rollout and its update."""
     learner = agent.learner
+    began = learner.timesteps
     rollout = learner.collect()
     if callback.on_rollout(agent, rollout) is False:
         return Outcome(goes_on=False, learned=False)
-    record = learner.learn(rollout, planned_updates(learner, target))
+    record = learner.learn(rollout, scheduled_updates(learner, began))
     agent.log(iteration_metrics(record) | clock.metrics(learner))
     return Outcome(callback.on_update(agent, record) is not False, learned=True)
-
-
-def planned_updates(learner: Learner, target: int) -> int:
-    """How many updates the run will have had when it reaches ``target`` env steps; what schedules span (O03).
-
-    Counted in mean transitions per rollout, because rows that only carry a reset are no env steps.
-    """
-    rollouts = learner.collector.vector_steps // learner.config.ppo.n_steps
-    remaining, made = target - learner.timesteps, learner.timesteps
-    if not made:  # a first rollout without a transition: as if the next ones had only such
-        made = rollouts * learner.config.rollout_rows
-    return learner.updates + 1 + max(0, math.ceil(remaining * rollouts / made))
 
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 
-from surefoot.algo.learner import Learner, LearnerState
+from surefoot.algo.learner import Learner, ScheduleSpan
 from surefoot.config import Config, config_hash
-from surefoot.errors import ConfigError
-from surefoot.evaluate.episodes import Evaluation, play
+from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.evaluate.episodes import Evaluation, Seen, play
+from surefoot.rollout.described import DescribedEnvs
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs, require_env
@@ -23,13 +26,26 @@ from surefoot.rollout.masks import require_legal
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
-from surefoot.train.checkpoint import from_snapshot, to_snapshot, versions
+from surefoot.train.checkpoint import Saved, from_snapshot, reading, require_like, to_snapshot, versions
 from surefoot.train.inputs import read_observation, read_starts, read_state
 from surefoot.train.loop import train
 from surefoot.train.progress import Silent, open_display
 from surefoot.train.run import Run, require_no_run
-from surefoot.train.setup import adopted, configure, read_count, require_run_dir, require_same_spaces, settled
+from surefoot.train.schedule_span import span_schedules
+from surefoot.train.setup import (
+    adopted,
+    configure,
+    other_env,
+    overridden,
+    read_count,
+    require_device,
+    require_run_dir,
+    require_same_spaces,
+    require_trainable,
+    settled,
+)
 from surefoot.train.signals import Interrupted
+from surefoot.train.trust import require_no_code
 
 EVALUATION_ENVS = 8
 POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
@@ -54,21 +70,26 @@ class PPO:
             )
         if config is not None and settings:
             raise ConfigError(f"give either config or single settings, not both (got {', '.join(settings)})")
-        self._env = env
-        self.config = settled(env, config) if config is not None else configure(env, settings)
-        chosen = self.config
-        envs = make_envs(env, chosen.n_envs, chosen.env_kwargs, chosen.workers, chosen.worker_timeout)
+        chosen = settled(env, config) if config is not None else configure(env, settings)
+        self._assemble(env, chosen, make_envs_of(env, chosen))
+        spans = "total_timesteps" in chosen.model_fields_set
+        self.learner.schedules = ScheduleSpan(chosen.total_timesteps if spans else None)
+
+    def _assemble(self, env: EnvLike | None, config: Config, envs: Envs) -> None:
+        """Around envs that are made, or only described."""
+        self._env, self.config = env, config
         try:
-            self.learner = Learner(chosen, envs)
+            self.learner = Learner(config, envs)
         except BaseException:
-            if own_n_envs(env) is None:  # what was made here, workers among it, has no other owner
+            if env is None or own_n_envs(env) is None:  # what was made here, workers among it, has no other owner
                 envs.close()
             raise
-        self._loaded = False
         self.logger_values: dict[str, float] = {}
         self._logged: dict[str, float] = {}
         self._evaluation_envs: EnvGroup | None = None
-        self._sampler = torch.Generator(self.learner.device).manual_seed(self.config.seed)
+        self._sampler = torch.Generator(self.learner.device).manual_seed(config.seed)
+        self._saved_config: Config | None = None
+        """Of a loaded agent whose open episodes wait for envs."""
 
     @property
     def num_timesteps(self) -> int:
@@ -85,17 +106,25 @@ class PPO:
         total_timesteps: int,
         callback: CallbackLike = None,
         progress_bar: bool = False,
+        reset_num_timesteps: bool = False,
         run_dir: str | Path | None = None,
     ) -> PPO:
         """Train that many env steps more, rounded up to whole rollouts.
 
-        With ``run_dir``, metrics and checkpoints are written there, the evaluations of the run's settings are made,
-        and Ctrl-C saves before it stops. Without it, such settings are refused.
+        Schedules span the first call, or the setting ``total_timesteps``; later calls keep their end values, unless
+        ``reset_num_timesteps`` counts env steps from 0 and begins schedules anew. With ``run_dir``, metrics and
+        checkpoints are written there, the evaluations of the run's settings are made, and Ctrl-C saves before it stops.
+        Without it, such settings are refused.
         """
-        target = self.num_timesteps + read_count("total_timesteps", total_timesteps)
+        count = read_count("total_timesteps", total_timesteps)
+        if run_dir is None:
+            require_run_dir(self.config.run, loaded=self._saved_config is not None)
+        self.require_envs()
+        if reset_num_timesteps:
+            self.learner.restart_schedules()
+        target = self.num_timesteps + count
         callbacks = as_callback(callback)
         if run_dir is None:
-            require_run_dir(self.config.run, self._loaded)
             self.train_to(target, callbacks, progress_bar, None)
             return self
         run = Run.create(Path(run_dir), self.config.model_copy(update={"total_timesteps": target}))
@@ -111,9 +140,33 @@ class PPO:
 
     def train_to(self, target: int, callback: CallbackLike, progress_bar: bool, run: Run | None) -> None:
         """Train until ``target`` env steps in all."""
+        self.require_envs()
+        span_schedules(self.learner, target)
         display = open_display(self.num_timesteps, target) if progress_bar else Silent()
         with _threads(self.config.threads):
             train(self, target, as_callback(callback), display, run)
+
+    def require_envs(self) -> None:
+        """Make the training envs of a loaded agent that has none yet, and check that it can be trained in them."""
+        require_trainable(self.config)
+        if not isinstance(self.envs, DescribedEnvs):
+            return
+        if self._env is None:
+            raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
+        envs = make_envs_of(self._env, self.config)
+        try:
+            require_same_spaces(self.envs, envs)
+        except BaseException:
+            envs.close()
+            raise
+        self._attach(envs)
+
+    def _attach(self, envs: Envs) -> None:
+        """Go on in these envs; say so if it cannot be exactly."""
+        self.learner.attach(envs, None if self._saved_config is None else other_env(self._saved_config, self.config))
+        resumed = self.learner.resumed
+        if resumed is not None and not resumed.exact:
+            warnings.warn(f"the agent goes on with new episodes: {resumed.reason}", SurefootWarning, stacklevel=4)
 
     def predict(
         self,
@@ -174,17 +227,26 @@ class PPO:
     def evaluate(
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
     ) -> Evaluation:
-        """Play whole episodes on separate envs; episode i starts from seed + i. Training is not disturbed."""
+        """Play whole episodes on separate envs; episode i starts from seed + i. Training is not disturbed.
+
+        If ``env`` is the env that the agent trains in, another one like it is made.
+        """
         if seed < 0:
             raise ConfigError(f"seed must be at least 0, got {seed}")
+        if env is not None and self._trains_in(env):
+            env = None
         envs = self.evaluation_envs() if env is None else self._group_of(env)
         require_same_spaces(self.envs, envs)
         sampler = torch.Generator(self.learner.device).manual_seed(seed)
-        state: Array | None = None
+        states: Array | None = None
+        if self.learner.policy.state_size:
+            states = np.zeros((envs.n_envs, self.learner.policy.state_size), np.float32)
 
-        def act(observation: Mapping[str, Array], fresh: Array) -> Any:
-            nonlocal state
-            actions, state = self.act(observation, state, fresh, deterministic, envs.action_masks(), sampler)
+        def act(seen: Seen) -> Any:
+            before = None if states is None else states[seen.rows]
+            actions, after = self.act(seen.observation, before, seen.start, deterministic, seen.masks, sampler)
+            if states is not None:
+                states[seen.rows] = after
             return actions
 
         try:
@@ -193,6 +255,19 @@ class PPO:
         finally:
             if env is not None and own_n_envs(env) != 1:  # made for this call
                 envs.close()
+
+    def _trains_in(self, env: EnvLike) -> bool:
+        """Whether evaluating in ``env`` itself would step a training env."""
+        if isinstance(env, VectorEnv):
+            return isinstance(self._env, VectorEnv) and env.unwrapped is self._env.unwrapped
+        if not isinstance(env, gymnasium.Env):
+            return False
+        training: list[Any] = [self._env] if isinstance(self._env, gymnasium.Env) else []
+        if isinstance(self.envs, EnvGroup):
+            training += self.envs.envs
+        elif isinstance(self._env, VectorEnv):
+            training += list(getattr(self._env.unwrapped, "envs", ()))
+        return any(env.unwrapped is other.unwrapped for other in training)
 
     def _read_masks(self, given: Any, n_rows: int, single: bool) -> Array:
         """Masks of a caller as flags [n_rows, M]."""
@@ -207,31 +282,68 @@ class PPO:
         state = self.learner.state()
         return write_checkpoint(
             path,
-            to_snapshot(state, self.config),
+            to_snapshot(state, self.config, self.envs),
             exact=state.exact,
             config_hash=config_hash(self.config),
             versions=versions(),
         )
 
     @classmethod
-    def load(cls, path: str | Path, env: EnvLike | None = None) -> PPO:
-        """Read an agent; without ``env`` the env of its configuration is made. `learn` goes on where it stopped."""
+    def load(cls, path: str | Path, env: EnvLike | None = None, **overrides: Any) -> PPO:
+        """Read an agent; ``overrides`` are settings that shall be others from now on.
+
+        Acting needs no env. `learn` goes on where the agent stopped, in ``env`` or else in the env of its
+        configuration, whose spaces must be the same; exactly if the env's state fits, and otherwise with new episodes,
+        which a warning says.
+        """
         require_no_run(Path(path))
-        state, config, _ = from_snapshot(*read_checkpoint(path))
-        return cls.restore(state, config, env)
+        return cls.restore(from_snapshot(*read_checkpoint(path)), env, overrides)
 
     @classmethod
-    def restore(cls, state: LearnerState, config: Config, env: EnvLike | None = None) -> PPO:
-        """An agent with the given state."""
-        if env is None and not config.env:
-            raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
-        n_envs = None if env is None else own_n_envs(env)
-        if n_envs is not None and n_envs != config.n_envs:
-            raise ConfigError(f"the agent was trained with n_envs = {config.n_envs}, the given env has {n_envs}")
-        agent = cls(config.env, config=config) if env is None else cls(env, config=adopted(env, config))
-        agent.learner.load_state(state)
-        agent._loaded = True
+    def restore(
+        cls,
+        saved: Saved,
+        env: EnvLike | None = None,
+        overrides: dict[str, Any] | None = None,
+        trusted: Collection[str] = (),
+    ) -> PPO:
+        """An agent as it was saved. ``trusted`` names modules that an env of the configuration may be imported from."""
+        config = overridden(saved.config, overrides) if overrides else saved.config
+        if env is None and config.env:
+            require_no_code(config.env, config.env_kwargs, "the checkpoint", trusted)
+        config = adopted(env, config)
+        require_device(config.device)
+        agent = cls.__new__(cls)
+        if env is not None or saved.spaces is None:
+            agent._start_with_envs(saved, config.env if env is None else env, config)
+        else:
+            described = DescribedEnvs(*saved.spaces, config.n_envs)
+            agent._load(saved, config.env or None, config, described)
         return agent
+
+    def _start_with_envs(self, saved: Saved, env: EnvLike, config: Config) -> None:
+        """Make the envs first: they are given, or an older format does not say its spaces."""
+        if env == "":
+            raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
+        envs = make_envs_of(env, config)
+        try:
+            spaces = (envs.observation_space, envs.action_space, envs.action_heads)
+            described = DescribedEnvs(*(saved.spaces or spaces), config.n_envs)
+            require_same_spaces(described, envs)
+            self._load(saved, env, config, described)
+            self._attach(envs)
+        except BaseException:
+            if own_n_envs(env) is None:
+                envs.close()
+            raise
+
+    def _load(self, saved: Saved, env: EnvLike | None, config: Config, described: DescribedEnvs) -> None:
+        """An agent that can act; nothing of the size that the configuration says is made before the weights show it."""
+        with reading():
+            require_like(saved, config, described)
+            self._assemble(env, config, described)
+            self.learner.load_state(saved.state)
+            self._saved_config = saved.config
 
     def log(self, metrics: Mapping[str, float]) -> None:
         """Add metrics to the line that is logged after this update."""
@@ -252,6 +364,8 @@ class PPO:
     def evaluation_envs(self) -> EnvGroup:
         """The envs of `evaluate`, made at the first call."""
         if self._evaluation_envs is None:
+            if self._env is None:
+                raise ConfigError("this agent was trained on an env that has no id: say evaluate(env=…)")
             self._evaluation_envs = make_group(env_factory(self._env, self.config.env_kwargs), EVALUATION_ENVS)
         return self._evaluation_envs
 
@@ -260,6 +374,11 @@ class PPO:
         if isinstance(env, gymnasium.Env):
             return EnvGroup([env])
         return make_group(env_factory(env, self.config.env_kwargs), EVALUATION_ENVS)
+
+
+def make_envs_of(env: EnvLike, config: Config) -> Envs:
+    """The training envs of a configuration."""
+    return make_envs(env, config.n_envs, config.env_kwargs, config.workers, config.worker_timeout)
 
 
 @contextmanager

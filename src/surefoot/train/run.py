@@ -80,7 +80,8 @@ class Run:
     def capture(self, learner: Learner, callbacks: Mapping[str, Any]) -> Captured:
         """A copy, in memory, of the learner and the callbacks."""
         state = learner.state()
-        snapshot = to_snapshot(state, self.config, {"callbacks": dict(callbacks), "pending": dict(self.pending)})
+        extra = {"callbacks": dict(callbacks), "pending": dict(self.pending)}
+        snapshot = to_snapshot(state, self.config, learner.envs, extra)
         return Captured(learner.timesteps, snapshot, state.exact)
 
     def save(self, captured: Captured) -> Path:

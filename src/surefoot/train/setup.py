@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -12,9 +13,10 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
-from surefoot.config import Config, RunConfig, from_flat
-from surefoot.config.schema import changed
+from surefoot.config import Config, RunConfig, from_dict, from_flat, merge, nested
+from surefoot.config.schema import changed, training_contradictions
 from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.heads import heads_of
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.make import EnvLike, own_n_envs, require_env
 from surefoot.rollout.recipe import Recipe, recipe_of
@@ -41,22 +43,83 @@ def settled(env: EnvLike, config: Config) -> Config:
         )
     config = _with_instance(env, config) if n_envs is not None else _with_maker(env, config)
     _require_json(config.env_kwargs)
-    _require_device(config.device)
+    require_device(config.device)
     return config
 
 
-def adopted(env: EnvLike, config: Config) -> Config:
-    """The configuration of a saved agent for another env than the one it was saved with."""
+def adopted(env: EnvLike | None, config: Config) -> Config:
+    """The configuration of a saved agent for the envs that it is given now; None leaves those of the configuration."""
+    if env is None:
+        return config
     require_env(env)
-    if own_n_envs(env) is not None:
-        return config.model_copy(update={"env": "", "env_kwargs": {}})
-    return config.model_copy(update={"env": env if isinstance(env, str) else ""})
+    n_envs = own_n_envs(env)
+    if n_envs is not None:  # it lives in this process
+        config = config.model_copy(update={"env": "", "env_kwargs": {}, "n_envs": n_envs, "workers": 0})
+        return _with_instance(env, config)
+    named = env if isinstance(env, str) else ""
+    return config.model_copy(update={"env": named, "env_kwargs": config.env_kwargs if named == config.env else {}})
+
+
+def overridden(config: Config, overrides: dict[str, Any]) -> Config:
+    """A saved configuration with other settings; what decides the networks and their inputs cannot change."""
+    given = nested(overrides)
+    changed = merge(config.model_dump(), given)
+    config = from_dict(changed, acting=True)
+    for name in flat_names(given):
+        if name.startswith(FIXED_SECTIONS) or name in FIXED:
+            raise ConfigError(f"{name} is part of what was saved and cannot be another when it is loaded: leave it out")
+    return config
+
+
+FIXED_SECTIONS = ("policy.",)
+FIXED = frozenset(
+    f"{section}.{name}"
+    for section, names in {
+        "critic": ("kind", "n_quantiles", "n_atoms", "v_min", "v_max", "twin", "popart"),
+        "memory": ("kind", "hidden_size", "layers", "output_sizes", "shared", "span"),
+        "ppo": ("normalize_observations", "normalize_rewards"),
+        "risk": ("kind",),
+    }.items()
+    for name in names
+)
+"""Settings on which the names, shapes or meaning of saved tensors depend."""
+
+
+def flat_names(sections: Mapping[str, Any]) -> list[str]:
+    """Dotted names of nested settings."""
+    return [
+        f"{name}.{key}"
+        for name, part in sections.items()
+        if isinstance(part, Mapping) and name != "env_kwargs"
+        for key in part
+    ] + [name for name, part in sections.items() if not isinstance(part, Mapping) or name == "env_kwargs"]
+
+
+def require_trainable(config: Config) -> None:
+    """Raise if the rules about training do not hold; when an agent is loaded to act they may not."""
+    found = training_contradictions(config)
+    if found:
+        raise ConfigError("; ".join(found))
+
+
+def other_env(saved: Config, now: Config) -> str | None:
+    """Why open episodes of one configuration cannot go on under another, as far as the two tell."""
+    if not saved.env or not now.env or (saved.env, saved.env_kwargs) == (now.env, now.env_kwargs):
+        return None
+    then, here = (f"{c.env} {c.env_kwargs}" if c.env_kwargs else c.env for c in (saved, now))
+    return f"it was saved with {then}, here is {here}"
 
 
 def require_same_spaces(trained: Envs, given: Envs) -> None:
     """Raise if an agent cannot act in the given envs."""
     if trained.action_space != given.action_space:
         raise ConfigError(f"the agent's action space is {trained.action_space}, the given env's {given.action_space}")
+    mine, its = (heads_of(envs.action_space, envs.action_heads) for envs in (trained, given))
+    if (trained.action_heads is None) != (given.action_heads is None) or mine != its:
+        raise ConfigError(
+            f"the agent's action has the heads {', '.join(head.name for head in mine)}, the given env declares others: "
+            f"{', '.join(head.name for head in its)}"
+        )
     if _shapes(trained.layout) != _shapes(given.layout):
         raise ConfigError(
             f"the agent's observation space is {trained.observation_space}, the given env's {given.observation_space}"
@@ -143,7 +206,8 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _require_device(name: str) -> None:
+def require_device(name: str) -> None:
+    """Raise if there is no such device."""
     try:
         torch.empty(0, device=torch.device(name))
     except (RuntimeError, AssertionError, NotImplementedError) as error:

@@ -1,0 +1,35 @@
+"""Weights of an older format, whose Gaussian actions were in the units of the env, in units of the box (P14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from surefoot.dists.interface import Family
+from surefoot.optim.flat import FlatParameters
+
+OUTPUT_LAYER = ("head.linear.weight", "head.linear.bias", "head.free")
+
+
+def in_box_units(tensors: Mapping[str, Tensor], flat: FlatParameters, family: Family) -> dict[str, Tensor]:
+    """The tensors of a learner's state with the output layer converted, and with it the moments of its gradient.
+
+    An output y′ = (y − shift)/scale has the gradient dL/dy′ = scale·dL/dy.
+    """
+    units, found = family.output_units(), dict(tensors)
+    scale, shift = units.scale.to(torch.float32), units.shift.to(torch.float32)
+    slots = {slot.name: slot for slot in flat.slots if slot.name in OUTPUT_LAYER}
+    weight, bias, free = (f"policy/{name}" for name in OUTPUT_LAYER)
+    found[weight] = tensors[weight] / scale.unsqueeze(1)
+    found[bias] = (tensors[bias] - shift) / scale
+    if free in tensors:
+        found[free] = tensors[free] - units.free_shift.to(torch.float32)
+    for name, power in (("optimiser/mean", 1), ("optimiser/square", 2)):
+        moments = found[name] = tensors[name].clone()
+        for layer in OUTPUT_LAYER[:2]:
+            slot = slots[layer]
+            rows = moments[slot.where].view(len(scale), -1)
+            rows.mul_((scale**power).unsqueeze(1))
+    return found

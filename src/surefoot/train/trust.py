@@ -1,0 +1,46 @@
+"""Files are data: an env that a file names is made only if that imports no module of the file's choosing (Y03)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from surefoot.errors import ConfigError
+
+NAMES_CODE = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)*)\s*:\s*[A-Za-z_][\w./-]*\s*")
+"""``module:callable``, or Gymnasium's ``module:Id-v0``."""
+
+
+def require_no_code(env: str, env_kwargs: Mapping[str, Any], source: str, trusted: Collection[str] = ()) -> None:
+    """Raise if making the env that ``source`` names would import a module that the caller has not named itself."""
+    for where, text in _texts(env, env_kwargs):
+        module = text.partition(":")[0].strip()
+        if ":" not in text or module in trusted or (where and NAMES_CODE.fullmatch(text) is None):
+            continue
+        said = f"env_kwargs{where} = {text!r}" if where else f"env = {text!r}"
+        raise ConfigError(
+            f"{source} says {said}, which would import the module {module!r} and run it. A file is not believed in "
+            f"that: if you know the module, pass --trust-module {module} on the command line, or env=… in Python"
+        )
+
+
+def _texts(env: str, env_kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every text that may come to name code, and where it stands; our own worlds read none of theirs as code."""
+    from surefoot.envs.registration import OWN_NAMESPACE  # imports Gymnasium, which mistakes need not wait for
+
+    yield "", env
+    if not env.startswith(OWN_NAMESPACE):
+        yield from _inside(env_kwargs, "")
+
+
+def _inside(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _inside(str(key), f"{where}[{key!r}]")
+            yield from _inside(part, f"{where}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for i, part in enumerate(value):
+            yield from _inside(part, f"{where}[{i}]")
