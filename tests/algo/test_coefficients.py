@@ -106,12 +106,12 @@ def test_a_run_finds_its_learning_rate(rate: float, direction: int) -> None:
 
 
 def test_the_adapted_rate_is_the_one_that_moves_the_parameters() -> None:
-    """Adam's first step is one learning rate long."""
-    learner = make_learner(learning_rate=1e-3, adaptive_kl=0.01, n_epochs=1, batch_size=64)
+    """Adam's steps are at most one learning rate long, and the first is just that."""
+    learner = make_learner(learning_rate=1e-3, adaptive_kl=0.01, n_epochs=2, batch_size=64)
     learner.plan.adapted_rate = 1e-5
     before = values_of(learner)
     iterate(learner, 1)
-    assert (values_of(learner) - before).abs().max().item() == pytest.approx(1e-5, rel=1e-2)
+    assert 1e-5 < (values_of(learner) - before).abs().max().item() < 2.02e-5
 
 
 def test_the_adapted_rate_survives_saving() -> None:

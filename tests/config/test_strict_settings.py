@@ -212,6 +212,9 @@ def test_a_wrong_choice_names_the_nearest_right_one(dotted: str, value: Any, rig
     assert f"did you mean {right}?" in message
 
 
+ONE_STEP: dict[str, Any] = {"n_envs": 2, "n_steps": 64, "batch_size": 128, "n_epochs": 1}
+"""Each rollout makes one gradient step, so that no ratio ever leaves 1 (P10)."""
+
 CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({"n_envs": 2, "n_steps": 8, "batch_size": 17}, ["batch_size = 17", "16"]),
     ({"batch_size": 1}, ["batch_size = 1", "normalize_advantage"]),
@@ -225,6 +228,24 @@ CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({"reward_clip": 5.0}, ["reward_clip", "normalize_rewards"]),
     ({"run": {"patience": 3}}, ["run.patience", "run.eval_every"]),
     ({"run": {"eval_episodes": 3}}, ["run.eval_episodes", "run.eval_every"]),
+    ({"run": {"keep_checkpoints": 9, "checkpoint_every": 0}}, ["run.keep_checkpoints", "run.checkpoint_every"]),
+    ({"n_envs": 1, "normalize_advantage": "env"}, ["normalize_advantage", '"env"', "n_envs", '"rollout"']),
+    ({"n_steps": 32, "memory": {"kind": "gru", "max_length": 32}}, ["memory.max_length = 32", "n_steps = 32"]),
+    (
+        {"n_steps": 32, "memory": {"kind": "gru", "max_length": 10, "burn_in": 31}},
+        ["memory.burn_in = 31", "30", "n_steps = 32"],
+    ),
+    (ONE_STEP | {"clip_range": 0.1}, ["ppo.clip_range ", "n_epochs"]),
+    (ONE_STEP | {"clip_range_vf": 0.1}, ["ppo.clip_range_vf ", "n_epochs"]),
+    (ONE_STEP | {"target_kl": 0.1}, ["ppo.target_kl ", "n_epochs"]),
+    (ONE_STEP | {"adaptive_kl": 0.1}, ["ppo.adaptive_kl ", "n_epochs"]),
+    (ONE_STEP | {"kl_estimator": "k1"}, ["ppo.kl_estimator ", "n_epochs"]),
+    (ONE_STEP | {"dual_clip": 3.0}, ["ppo.dual_clip ", "n_epochs"]),
+    (ONE_STEP | {"log_ratio_bound": "tanh"}, ["ppo.log_ratio_bound ", "n_epochs"]),
+    (
+        {"n_envs": 2, "n_steps": 16, "n_epochs": 1, "clip_range": 0.1, "target_kl": 0.1},
+        ["ppo.clip_range, ppo.target_kl ", "batch_size = 32"],
+    ),
     ({"workers": 3, "n_envs": 2}, ["workers = 3", "n_envs = 2"]),
     ({"worker_timeout": 3.0}, ["worker_timeout", "workers"]),
     ({"policy": {"distribution": "beta", "log_std_init": -1.0}}, ["beta", "log_std_init"]),
@@ -238,6 +259,26 @@ CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
 def test_settings_without_effect_together_are_refused(settings: dict[str, Any], parts: list[str]) -> None:
     message = complaint(**settings)
     assert [part for part in parts if part not in message] == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_epochs": 2},
+        {"batch_size": 64},
+        {"n_steps": 65, "batch_size": 129, "n_epochs": 1},  # 130 rows: the second minibatch has one
+    ],
+    ids=str,
+)
+def test_ratios_that_leave_one_may_be_clipped(settings: dict[str, Any]) -> None:
+    config = from_flat(**ONE_STEP | settings | {"clip_range": 0.1, "target_kl": 0.02})
+    assert config.ppo.clip_range == 0.1
+
+
+def test_the_longest_settings_of_memory_that_cut_anything_are_taken() -> None:
+    memory = from_flat(n_steps=32, memory={"kind": "gru", "max_length": 10, "burn_in": 30}).memory
+    assert (memory.max_length, memory.burn_in) == (10, 30)
+    assert from_flat(n_steps=32, memory={"kind": "gru", "max_length": 31}).memory.max_length == 31
 
 
 def test_every_mistake_is_reported_at_once() -> None:

@@ -32,7 +32,7 @@ jsons = st.recursive(
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "env": st.text(max_size=20),
     "env_kwargs": st.dictionaries(st.text(max_size=8), jsons, max_size=3),
-    "n_envs": counts,
+    "n_envs": st.integers(2, 10**6),
     "workers": st.just(0),
     "worker_timeout": positive,
     "seed": st.integers(0, 2**31 - 1),
@@ -43,7 +43,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ppo.learning_rate": coefficients,
     "ppo.n_steps": st.integers(2, 10**5),
     "ppo.batch_size": st.none() | st.just(2),
-    "ppo.n_epochs": counts,
+    "ppo.n_epochs": st.integers(2, 10**6),
     "ppo.gamma": numbers,
     "ppo.gae_lambda": numbers,
     "ppo.clip_range": coefficients,
@@ -116,6 +116,8 @@ def consistent(flat: dict[str, Any]) -> dict[str, Any]:
         flat["ppo.learning_rate"] = 3e-4
     if "run.patience" in flat or "run.eval_episodes" in flat:
         flat["run.eval_every"] = 1000
+    if "run.keep_checkpoints" in flat:
+        flat["run.checkpoint_every"] = 1000
     return flat
 
 

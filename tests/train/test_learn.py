@@ -58,6 +58,52 @@ def test_a_whole_number_written_as_a_float_is_a_count(tmp_path: Path) -> None:
     assert "total_timesteps = 60\n" in (tmp_path / "run" / "config.toml").read_text()
 
 
+RUN_SETTINGS: list[dict[str, Any]] = [
+    {"eval_every": 32},
+    {"eval_every": 32, "patience": 2},
+    {"checkpoint_every": 32},
+    {"log_interval": 2},
+    {"sinks": ()},
+]
+
+
+@pytest.mark.parametrize("settings", RUN_SETTINGS, ids=str)
+def test_settings_of_a_run_are_refused_without_a_run_directory(settings: dict[str, Any], tmp_path: Path) -> None:
+    """P12"""
+    agent = small(run=settings)
+    with pytest.raises(ConfigError, match=r"run_dir") as caught:
+        agent.learn(ROWS)
+    assert [name for name in settings if f"run.{name}" not in str(caught.value)] == []
+    assert ("EvaluationCallback" in str(caught.value)) == ("eval_every" in settings)
+    assert agent.num_timesteps == 0
+    assert agent.learn(ROWS, run_dir=tmp_path / "run").num_timesteps == ROWS
+
+
+def test_an_agent_loaded_from_a_run_may_go_on_without_one(tmp_path: Path) -> None:
+    """Its settings of the run are not the caller's. That it is no longer evaluated is said."""
+    quiet, evaluated = small(run={"log_interval": 2, "sinks": ()}), small(run={"eval_every": 32, "sinks": ()})
+    loaded = PPO.load(quiet.save(tmp_path / "quiet"))
+    assert loaded.learn(ROWS).num_timesteps == ROWS
+    loaded = PPO.load(evaluated.save(tmp_path / "evaluated"))
+    with pytest.warns(SurefootWarning, match=r"run\.eval_every.*run_dir"):
+        loaded.learn(ROWS)
+
+
+ONE_STEP: dict[str, Any] = {"n_epochs": 1, "batch_size": ROWS}
+
+
+@pytest.mark.parametrize("memory", [{}, {"kind": "gru", "hidden_size": 4}], ids=["rows", "sequences"])
+def test_an_update_of_one_gradient_step_is_called_a2c_once(memory: dict[str, Any]) -> None:
+    """P10: its ratios never leave 1."""
+    agent = small(memory=memory, **ONE_STEP)
+    with pytest.warns(SurefootWarning, match=r"n_epochs = 1 and batch_size = 32 .*A2C") as caught:
+        agent.learn(ROWS)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert agent.learn(2 * ROWS).num_timesteps == 3 * ROWS
+    assert agent.logger_values["train/gradient_steps"] == 1.0
+    assert agent.logger_values["train/log_ratio_max"] == pytest.approx(0.0, abs=1e-5)
+
+
 def test_the_logged_values_carry_the_known_keys() -> None:
     agent = small().learn(8 * ROWS)
     expected = {

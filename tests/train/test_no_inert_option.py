@@ -96,7 +96,7 @@ class Elsewhere:
 
 def run_of(tmp_path: Path, **options: Any) -> Path:
     """A run of five updates of 64 env steps by the command line, with other options as given."""
-    settings = {"total-timesteps": 320, "n-envs": 2, "ppo.n-steps": 32, "ppo.n-epochs": 1, "compile": "false"}
+    settings = {"total-timesteps": 320, "n-envs": 2, "ppo.n-steps": 32, "ppo.n-epochs": 2, "compile": "false"}
     settings |= {"policy.hidden-sizes": 8, "ppo.learning-rate": 0.01} | options
     words = [word for name, value in settings.items() for word in (f"--{name}", str(value)) if word]
     path = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"

@@ -113,7 +113,6 @@ def test_a_sink_that_is_not_installed_is_named_before_anything_starts(run: Path,
         ({"checkpoint_every": 32, "keep_checkpoints": 2}, [128, 160]),
         ({"checkpoint_every": 32, "keep_checkpoints": 9}, [0, 32, 64, 96, 128, 160]),
         ({"checkpoint_every": 64, "keep_checkpoints": 9}, [0, 64, 128, 160]),
-        ({"checkpoint_every": 0, "keep_checkpoints": 1}, [160]),
     ],
 )
 def test_checkpoints_are_written_and_kept_as_asked(run: Path, settings: dict[str, Any], kept: list[int]) -> None:

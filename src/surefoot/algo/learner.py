@@ -191,13 +191,23 @@ class Learner:
             self._reopen(other_env)
 
     def prepare(self, total_updates: int) -> None:
-        """Before training: compile what pays over ``total_updates``, and what was compiled when it was saved."""
+        """Before training: compile what pays over ``total_updates``, and what was compiled when it was saved.
+
+        Before the first update, say if it is not PPO."""
         before, self._was_compiled = self._was_compiled, Compiled()
         if any(before) and self._decide(1, 1):
             if before.kernel:
                 self._use_kernel()
             if before.step:
                 self._compile()
+        if self.config.is_one_step and self.updates == 0:
+            warnings.warn(
+                f"n_epochs = 1 and batch_size = {self.config.batch_size} of {self.config.rollout_rows} rows make one "
+                "gradient step of each rollout: this is A2C. Ratios stay 1, so that nothing is ever clipped; for PPO "
+                "raise n_epochs or lower batch_size",
+                SurefootWarning,
+                stacklevel=5,
+            )
         per_epoch = -(-self.config.rollout_rows // self.config.batch_size)
         steps = total_updates * self.config.ppo.n_epochs * per_epoch
         work, paying = steps, PAYING_STEPS

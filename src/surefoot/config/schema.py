@@ -241,7 +241,7 @@ class RiskConfig(Section):
     multiplier_smoothing: Annotated[float, Ge(0.0), Lt(1.0)] = 0.5
     """Share of the old value in the smoothed violation; 0 does not smooth."""
     cost_key: str = "cost"
-    """Key of the cost in the env's info, for kind cost_constraint."""
+    """Key of the cost in the env's info, for kind cost_constraint; every step must give it."""
 
 
 class RunConfig(Section):
@@ -304,6 +304,13 @@ class Config(Section):
         """Rows of one minibatch."""
         return self.ppo.batch_size or min(64, self.rollout_rows)
 
+    @property
+    def is_one_step(self) -> bool:
+        """Whether a rollout makes one gradient step, so that no probability ratio leaves 1: this is A2C (P10)."""
+        ratio = self.rollout_rows / self.batch_size
+        minibatches = ratio if self.memory.kind == "none" else round(ratio)  # whole sequences, of about that many rows
+        return self.ppo.n_epochs == 1 and minibatches <= 1
+
     @model_validator(mode="after")
     def _no_contradictions(self, info: ValidationInfo) -> Config:
         found = contradictions(self)
@@ -316,6 +323,16 @@ class Config(Section):
 
 ACTING = "acting"
 """Context of a validation that leaves out what only training needs."""
+RATIO_FIELDS = (
+    "clip_range",
+    "clip_range_vf",
+    "target_kl",
+    "kl_estimator",
+    "adaptive_kl",
+    "dual_clip",
+    "log_ratio_bound",
+)
+"""Settings about how far the policy or the critic has moved since the rollout."""
 
 
 def contradictions(config: Config) -> list[str]:
@@ -346,6 +363,14 @@ def _batch_complaints(config: Config) -> list[str]:
         )
     if ppo.normalize_advantage == "env" and ppo.n_steps == 1:
         found.append('normalize_advantage = "env" needs n_steps > 1: one step per env has no spread')
+    if ppo.normalize_advantage == "env" and config.n_envs == 1:
+        found.append('normalize_advantage = "env" needs n_envs > 1: of one env it is "rollout"')
+    dead = [name for name in RATIO_FIELDS if changed(ppo, name)]
+    if dead and config.is_one_step:
+        found.append(
+            f"ppo.{', ppo.'.join(dead)} cannot act: with n_epochs = 1 and batch_size = {batch} of {rows} rows an "
+            "update is one gradient step, at which every ratio is 1 and KL 0; raise n_epochs or lower batch_size"
+        )
     if ppo.micro_batch_size is not None and ppo.micro_batch_size >= batch:
         found.append(
             f"ppo.micro_batch_size = {ppo.micro_batch_size} changes nothing: it must be below batch_size = {batch}"
@@ -380,6 +405,8 @@ def _other_complaints(config: Config) -> list[str]:
         found.append("run.patience counts evaluations: set run.eval_every")
     if changed(run, "eval_episodes") and not run.eval_every:
         found.append("run.eval_episodes needs run.eval_every")
+    if changed(run, "keep_checkpoints") and not run.checkpoint_every:
+        found.append("run.keep_checkpoints needs run.checkpoint_every > 0: without it only the last one is kept")
     found += _memory_complaints(config) + critic_complaints(config) + risk_complaints(config.risk)
     if not config.workers and changed(config, "worker_timeout"):
         found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
@@ -403,11 +430,28 @@ def _memory_complaints(config: Config) -> list[str]:
         found.append("memory.shared needs policy.shared: a memory has one input")
     if memory.burn_in and memory.max_length is None:
         found.append("memory.burn_in needs memory.max_length: uncut sequences start where their state is known")
+    if memory.max_length is not None:
+        found += _cut_complaints(memory.max_length, memory.burn_in, config.ppo.n_steps)
     if config.ppo.micro_batch_size is not None:
         found.append("ppo.micro_batch_size does not go with memory: set memory.max_length and a smaller batch_size")
     if config.compile is True and (memory.hidden_size % 8 or config.device != "cpu"):
         found.append('compile = true with memory needs device = "cpu" and a memory.hidden_size that is a multiple of 8')
     return found
+
+
+def _cut_complaints(max_length: int, burn_in: int, n_steps: int) -> list[str]:
+    if max_length >= n_steps:
+        return [
+            f"memory.max_length = {max_length} cuts nothing: a sequence has at most ppo.n_steps = {n_steps} steps; "
+            "lower it or leave it out"
+        ]
+    last_cut = (n_steps - 1) // max_length * max_length
+    if burn_in > last_cut:
+        return [
+            f"memory.burn_in = {burn_in} is more than there is: the last cut of ppo.n_steps = {n_steps} by "
+            f"memory.max_length = {max_length} has {last_cut} steps before it"
+        ]
+    return []
 
 
 def changed(section: Section, field: str) -> bool:

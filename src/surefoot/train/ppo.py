@@ -39,6 +39,7 @@ from surefoot.train.setup import (
     overridden,
     read_count,
     require_device,
+    require_run_dir,
     require_same_spaces,
     require_trainable,
     settled,
@@ -113,8 +114,11 @@ class PPO:
         Schedules span the first call, or the setting ``total_timesteps``; later calls keep their end values, unless
         ``reset_num_timesteps`` counts env steps from 0 and begins schedules anew. With ``run_dir``, metrics and
         checkpoints are written there, the evaluations of the run's settings are made, and Ctrl-C saves before it stops.
+        Without it, such settings are refused.
         """
         count = read_count("total_timesteps", total_timesteps)
+        if run_dir is None:
+            require_run_dir(self.config.run, loaded=self._saved_config is not None)
         self.require_envs()
         if reset_num_timesteps:
             self.learner.restart_schedules()

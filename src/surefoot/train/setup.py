@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,9 +13,9 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
-from surefoot.config import Config, from_dict, from_flat, merge, nested
-from surefoot.config.schema import training_contradictions
-from surefoot.errors import ConfigError
+from surefoot.config import Config, RunConfig, from_dict, from_flat, merge, nested
+from surefoot.config.schema import changed, training_contradictions
+from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.heads import heads_of
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.make import EnvLike, own_n_envs, require_env
@@ -128,6 +129,20 @@ def require_same_spaces(trained: Envs, given: Envs) -> None:
 def _shapes(layout: Layout) -> list[Any]:
     """What an encoder depends on: bounds of numbers are not part of it, the number of codes is."""
     return [(x.name, x.shape, x.dtype, None if isinstance(x.space, Box) else x.space) for x in layout.leaves]
+
+
+def require_run_dir(settings: RunConfig, loaded: bool) -> None:
+    """Raise if training without a run directory leaves settings of the run without effect (P12).
+
+    Those of an agent that was loaded belong to the run that saved it: only that it stops evaluating is worth a warning.
+    """
+    given = [f"run.{name}" for name in type(settings).model_fields if changed(settings, name)]
+    evaluate = "; to evaluate without one, give callback=EvaluationCallback(…)" if settings.eval_every else ""
+    reason = f"{', '.join(given)} cannot act without a run directory: give learn(…, run_dir=…){evaluate}"
+    if loaded and settings.eval_every:
+        warnings.warn(reason, SurefootWarning, stacklevel=3)
+    if given and not loaded:
+        raise ConfigError(reason)
 
 
 def read_count(name: str, value: Any) -> int:
