@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import store_faults, training_faults, worker_faults
+from faults import contents, store_faults, training_faults, worker_faults
 from faults.worker_faults import Watchdog
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -35,6 +35,7 @@ def suites(quick: bool, soak_minutes: float) -> dict[str, Callable[[], Figures]]
         "limit_file_size": store_faults.limit_file_size,
         "corrupt_newest": lambda: store_faults.corrupt_newest(100 if few else 1000),
         "read_malicious": store_faults.read_malicious,
+        "wicked_contents": lambda: contents.wicked_contents(100 if few else None),
         "non_finite": training_faults.non_finite,
         "guard_cost": training_faults.guard_cost,
         "env_raises": lambda: worker_faults.env_raises(steps=20_000 if few else 200_000),
@@ -103,6 +104,19 @@ GOALS: dict[str, Goal] = {
         "pickles in every place, header bombs, overlapping tensors, huge shapes, deep JSON, `..` names",
         "≥ 40 files, 0 executions, 0 tracebacks, memory ≤ 2 × file + 64 MB",
         lambda f: clean(f) and f["files"] >= 40 and f["executions"] == f["foreign_errors"] == f["over_memory"] == 0,
+    ),
+    "wicked_contents": Goal(
+        "sealed checkpoint with wicked contents",
+        "missing, wrong, huge values in every place; tensors of other names, shapes, dtypes, NaN; settings that ask "
+        "for gigabytes; loaded and asked for an action",
+        "≥ 380 files, 0 executions, 0 tracebacks, 0 answers that are not finite, memory ≤ 2 × file + 64 MB over a good "
+        "load, none takes 5 s",
+        lambda f: (
+            clean(f)
+            and f["files"] >= 380
+            and f["executions"] == f["foreign_errors"] == f["not_finite"] == f["over_memory"] == f["slow"] == 0
+            and f["hangs_and_crashes"] == 0
+        ),
     ),
     "non_finite": Goal(
         "NaN, ±Inf",
