@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
-import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
@@ -16,8 +17,10 @@ from surefoot.cli.options import collect_settings, swallowed_words
 from surefoot.config import Config, from_dict, from_toml, merge
 from surefoot.config.presets import PRESETS, preset
 from surefoot.errors import CheckpointError, ConfigError, NoCheckpointError, RunError
+from surefoot.output import say
 
 if TYPE_CHECKING:
+    from surefoot.train.lock import RunLock
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run
 
@@ -52,7 +55,19 @@ def _no_env(arguments: argparse.Namespace) -> str:
 
 
 def resume(arguments: argparse.Namespace) -> None:
-    """``surefoot resume``: from the newest checkpoint that verifies."""
+    """``surefoot resume``: from the newest checkpoint that verifies, which no other process may change meanwhile."""
+    from surefoot.train.lock import RunLock
+    from surefoot.train.run import require_run
+
+    require_run(arguments.run)
+    lock = RunLock(arguments.run)
+    try:
+        _resume(arguments, lock)
+    finally:
+        lock.release()
+
+
+def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     from surefoot.train.checkpoint import from_snapshot
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
@@ -65,22 +80,22 @@ def resume(arguments: argparse.Namespace) -> None:
     except NoCheckpointError as error:
         if not arguments.fresh:
             raise RunError(f"{error}; `surefoot resume {arguments.run} --fresh` starts from the beginning") from None
-        _say(f"{error}; starting from the beginning")
-        _go(PPO(config.env, config=config), partial(Run.restart, arguments.run, config), arguments.quiet)
+        say(f"{error}; starting from the beginning")
+        _go(PPO(config.env, config=config), partial(Run.restart, arguments.run, config, lock), arguments.quiet)
         return
     for path, reason in found.skipped:
-        _say(f"passed over {path}: {reason}")
+        say(f"passed over {path}: {reason}")
     state, saved, extra = from_snapshot(found.snapshot, found.manifest)
     require_unchanged(arguments.run, config, saved)
     config = saved.model_copy(update={"total_timesteps": total, "run": config.run})
     agent = PPO.restore(state, config)
     if agent.num_timesteps >= total:
         agent.close()
-        _say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
+        say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
         return
     exactly = "exactly" if found.manifest.exact else "with new episodes (the env cannot save its state)"
-    _say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
-    reopen = partial(Run.reopen, arguments.run, config, agent.num_timesteps, extra)
+    say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
+    reopen = partial(Run.reopen, arguments.run, config, agent.num_timesteps, extra, lock)
     _go(agent, reopen, arguments.quiet, extra.get("callbacks"))
 
 
@@ -105,13 +120,13 @@ def inspect(arguments: argparse.Namespace) -> None:
     """``surefoot inspect``."""
     from surefoot.store import CheckpointStore
     from surefoot.train.run import CHECKPOINTS, read_config
-    from surefoot.train.sinks import read_metrics
+    from surefoot.train.sinks import each_line
 
     config = read_config(arguments.run)
     store = CheckpointStore(arguments.run / CHECKPOINTS)
     checkpoints = [{"step": step} | _about_checkpoint(store.path_of(step)) for step in store.steps()]
-    metrics = read_metrics(arguments.run)
-    last = metrics[-1] if metrics else {}
+    newest = deque(enumerate(each_line(arguments.run), 1), maxlen=1)
+    n_lines, last = newest[0] if newest else (0, {})
     if arguments.json:
         print(json.dumps({"config": config.model_dump(mode="json"), "checkpoints": checkpoints, "last": last}))
         return
@@ -120,7 +135,7 @@ def inspect(arguments: argparse.Namespace) -> None:
         "goal": f"{config.total_timesteps} env steps",
         "critic": config.critic.kind,
         "seed": config.seed,
-        "lines of metrics": len(metrics),
+        "lines of metrics": n_lines,
     }
     about |= {f"checkpoint {entry['step']}": _in_words(entry) for entry in checkpoints}
     _table(str(arguments.run), about)
@@ -166,9 +181,9 @@ def bench(arguments: argparse.Namespace) -> None:
         path, good = write_report(arguments.results, arguments.seeds)
     else:
         worlds = arguments.worlds or list(WORLDS)
-        path, good = bench_risk(arguments.results, worlds, arguments.seeds, arguments.episodes, arguments.jobs, _say)
+        path, good = bench_risk(arguments.results, worlds, arguments.seeds, arguments.episodes, arguments.jobs, say)
     print(path.read_text())
-    _say(f"written to {path}")
+    say(f"written to {path}")
     if not good:
         raise SystemExit(1)
 
@@ -181,15 +196,15 @@ def _go(agent: PPO, open_run: Callable[[], Run], quiet: bool, callback_state: di
     with closing(agent), closing(open_run()) as run:
         callbacks = run_callbacks(run.config.run, run.path)
         callbacks.load_state(callback_state or {})
-        _say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
+        say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
         try:
             agent.train_to(run.config.total_timesteps, callbacks, not quiet, run)
         except Interrupted as stop:
-            _say(f"{stop}; {run.how_to_go_on}")
+            say(f"{stop}; {run.how_to_go_on}")
             raise
         last = agent.logger_values
         _table("trained", {"env steps": agent.num_timesteps} | {k: last[k] for k in SHOWN if k in last})
-        _say(f"run saved in {run.path}; evaluate it with `surefoot eval {run.path}`")
+        say(f"run saved in {run.path}; evaluate it with `surefoot eval {run.path}`")
 
 
 SHOWN = (
@@ -207,7 +222,7 @@ def _load(path: Path, best: bool) -> PPO:
     from surefoot.train.ppo import PPO
     from surefoot.train.run import BEST, latest_checkpoint
 
-    if (path / MANIFEST_FILE).exists():
+    if os.path.exists(path / MANIFEST_FILE):  # which takes a name that is too long for one that is not there
         return PPO.load(path)
     if best:
         if not (path / BEST / MANIFEST_FILE).exists():
@@ -215,7 +230,7 @@ def _load(path: Path, best: bool) -> PPO:
         return PPO.load(path / BEST)
     found = latest_checkpoint(path)
     for skipped, reason in found.skipped:
-        _say(f"passed over {skipped}: {reason}")
+        say(f"passed over {skipped}: {reason}")
     state, config, _ = from_snapshot(found.snapshot, found.manifest)
     return PPO.restore(state, config)
 
@@ -230,14 +245,11 @@ def _fresh_directory(env: str) -> Path:
 
 def _table(title: str, rows: dict[str, Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape  # names and paths of users are no markup
     from rich.table import Table
 
-    table = Table(title=title, show_header=False)
+    table = Table(title=escape(title), show_header=False)
     for key, value in rows.items():
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(key, shown)
+        table.add_row(escape(key), escape(shown))
     Console().print(table)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

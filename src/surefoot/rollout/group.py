@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from surefoot.errors import EnvError, EnvRaisedError
+from surefoot.errors import FOREIGN, EnvError, EnvRaisedError
 from surefoot.rollout.codes import code_bounds, unknown_code
 from surefoot.rollout.env_state import capture, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
@@ -70,7 +70,7 @@ class EnvGroup(Envs):
         try:
             observation, info = self.envs[i].reset(seed=seed)
             _require_dict(info)
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvRaisedError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
         if self._steps[i] == 0:
             reason = mismatch(self.observation_space, observation)
@@ -115,7 +115,7 @@ class EnvGroup(Envs):
             given = float(reward), bool(terminated), bool(truncated), info
             if type(info) is not dict:
                 _require_dict(info)
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvRaisedError(
                 f"{self._name(i)} raised in step {self._steps[i]} (action {action!r}): {type(error).__name__}: {error}"
             ) from error
@@ -195,7 +195,7 @@ class EnvGroup(Envs):
             return
         try:
             given = info[MASK_KEY] if method is None else method()
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvRaisedError(f"{self._whose_mask(i)} raised {type(error).__name__}: {error}") from error
         self._mask_rows().note(i, given, partial(self._whose_mask, i))
 
@@ -205,7 +205,7 @@ class EnvGroup(Envs):
         try:
             for method in self._mask_methods:
                 given.append(method() if method is not None else None)
-        except Exception as error:
+        except FOREIGN as error:
             whose = self._whose_mask(len(given))
             raise EnvRaisedError(f"{whose} raised {type(error).__name__}: {error}") from error
         self._mask_rows().take_all(given, self._whose_mask)

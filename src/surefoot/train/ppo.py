@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from surefoot.algo.learner import Learner, LearnerState
 from surefoot.config import Config, config_hash
 from surefoot.errors import ConfigError
 from surefoot.evaluate.episodes import Evaluation, play
+from surefoot.output import say
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs, require_env
@@ -24,6 +24,7 @@ from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
 from surefoot.train.checkpoint import from_snapshot, to_snapshot, versions
+from surefoot.train.footprint import explaining_memory, require_memory
 from surefoot.train.inputs import read_observation, read_starts, read_state
 from surefoot.train.loop import train
 from surefoot.train.progress import Silent, open_display
@@ -59,7 +60,9 @@ class PPO:
         chosen = self.config
         envs = make_envs(env, chosen.n_envs, chosen.env_kwargs, chosen.workers, chosen.worker_timeout)
         try:
-            self.learner = Learner(chosen, envs)
+            require_memory(chosen, envs.layout)
+            with explaining_memory(chosen):
+                self.learner = Learner(chosen, envs)
         except BaseException:
             if own_n_envs(env) is None:  # what was made here, workers among it, has no other owner
                 envs.close()
@@ -101,7 +104,7 @@ class PPO:
         try:
             self.train_to(target, CallbackList([*own.callbacks, *callbacks.callbacks]), progress_bar, run)
         except Interrupted as stop:
-            print(f"{stop}; {run.how_to_go_on}", file=sys.stderr, flush=True)
+            say(f"{stop}; {run.how_to_go_on}")
             raise
         finally:
             run.close()
@@ -172,8 +175,8 @@ class PPO:
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
     ) -> Evaluation:
         """Play whole episodes on separate envs; episode i starts from seed + i. Training is not disturbed."""
-        if seed < 0:
-            raise ConfigError(f"seed must be at least 0, got {seed}")
+        if not 0 <= seed < 2**63:
+            raise ConfigError(f"seed must be at least 0 and below 2**63, got {seed}")
         envs = self.evaluation_envs() if env is None else self._group_of(env)
         require_same_spaces(self.envs, envs)
         sampler = torch.Generator(self.learner.device).manual_seed(seed)
