@@ -17,7 +17,7 @@ import surefoot
 ROOT = Path(surefoot.__file__).parent
 
 LEVELS: tuple[tuple[str, ...], ...] = (
-    ("types", "errors", "spaces", "heads", "masks"),
+    ("types", "errors", "output", "spaces", "heads", "masks"),
     ("config", "math"),
     ("nets", "dists", "optim", "envs", "market", "growth", "store"),
     ("policy", "critics"),

@@ -6,6 +6,9 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
+FOREIGN = (Exception, SystemExit)
+"""What the code of an env may raise: `sys.exit()` there is a fault like others. Ctrl-C is the user's own."""
+
 
 class SurefootError(Exception):
     """Base of all errors raised on purpose."""

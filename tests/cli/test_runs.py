@@ -347,7 +347,7 @@ def test_a_torn_line_of_metrics_does_not_stop_a_resume(surefoot: Surefoot, run: 
 def test_missing_metrics_do_not_stop_a_resume(surefoot: Surefoot, run: Path) -> None:
     (run / "metrics.jsonl").unlink()
     assert surefoot("resume", run, "--total-timesteps", str(STEPS + ROWS), "--quiet").code == 0
-    assert [line["step"] for line in lines(run)] == [224]
+    assert [line["step"] for line in lines(run)] == [192, 224]  # the checkpoint carries the last line before it
 
 
 def test_what_a_run_writes_may_be_changed_in_its_file(surefoot: Surefoot, run: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import warnings
 from typing import Literal
 
@@ -42,6 +43,15 @@ def decide(
 
 
 def has_compiler() -> bool:
-    """Whether a C++ compiler is on the path, or named by CXX."""
+    """Whether a C++ compiler that runs is on the path, or named by CXX."""
     named = os.environ.get("CXX")
-    return any(shutil.which(name) for name in ((named,) if named else ("g++", "clang++", "c++")))
+    return any(_runs(name) for name in ((named,) if named else ("g++", "clang++", "c++")) if shutil.which(name))
+
+
+def _runs(compiler: str) -> bool:
+    """Whether a program answers as a compiler does."""
+    try:
+        asked = subprocess.run([compiler, "--version"], check=False, capture_output=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
-import sys
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from functools import partial
@@ -16,9 +17,11 @@ from surefoot.cli.options import collect_settings, swallowed_words
 from surefoot.config import Config, from_dict, from_toml, merge
 from surefoot.config.presets import PRESETS, preset
 from surefoot.errors import CheckpointError, ConfigError, NoCheckpointError, RunError
+from surefoot.output import say
 from surefoot.train.trust import require_no_code
 
 if TYPE_CHECKING:
+    from surefoot.train.lock import RunLock
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run
 
@@ -58,7 +61,19 @@ def _no_env(arguments: argparse.Namespace) -> str:
 
 
 def resume(arguments: argparse.Namespace) -> None:
-    """``surefoot resume``: from the newest checkpoint that verifies."""
+    """``surefoot resume``: from the newest checkpoint that verifies, which no other process may change meanwhile."""
+    from surefoot.train.lock import RunLock
+    from surefoot.train.run import require_run
+
+    require_run(arguments.run)
+    lock = RunLock(arguments.run)
+    try:
+        _resume(arguments, lock)
+    finally:
+        lock.release()
+
+
+def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     from surefoot.train.checkpoint import from_snapshot
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
@@ -71,25 +86,25 @@ def resume(arguments: argparse.Namespace) -> None:
     except NoCheckpointError as error:
         if not arguments.fresh:
             raise RunError(f"{error}; `surefoot resume {arguments.run} --fresh` starts from the beginning") from None
-        _say(f"{error}; starting from the beginning")
+        say(f"{error}; starting from the beginning")
         require_no_code(config.env, config.env_kwargs, str(arguments.run), arguments.trust_module)
-        _go(PPO(config.env, config=config), partial(Run.restart, arguments.run, config), arguments.quiet)
+        _go(PPO(config.env, config=config), partial(Run.restart, arguments.run, config, lock), arguments.quiet)
         return
     for path, reason in found.skipped:
-        _say(f"passed over {path}: {reason}")
+        say(f"passed over {path}: {reason}")
     saved = from_snapshot(found.snapshot, found.manifest)
     require_unchanged(arguments.run, config, saved.config)
     config = saved.config.model_copy(update={"total_timesteps": total, "run": config.run})
     agent = PPO.restore(saved._replace(config=config), trusted=arguments.trust_module)
     if agent.num_timesteps >= total:
         agent.close()
-        _say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
+        say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
         return
     agent.require_envs()
     resumed = agent.learner.resumed
     exactly = "exactly" if found.manifest.exact and (resumed is None or resumed.exact) else "not exactly"
-    _say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
-    reopen = partial(Run.reopen, arguments.run, config, agent.num_timesteps, saved.extra)
+    say(f"continuing {exactly} from {found.path} at step {agent.num_timesteps}")
+    reopen = partial(Run.reopen, arguments.run, config, agent.num_timesteps, saved.extra, lock)
     _go(agent, reopen, arguments.quiet, saved.extra.get("callbacks"))
 
 
@@ -114,13 +129,13 @@ def inspect(arguments: argparse.Namespace) -> None:
     """``surefoot inspect``."""
     from surefoot.store import CheckpointStore
     from surefoot.train.run import CHECKPOINTS, read_config
-    from surefoot.train.sinks import read_metrics
+    from surefoot.train.sinks import each_line
 
     config = read_config(arguments.run)
     store = CheckpointStore(arguments.run / CHECKPOINTS)
     checkpoints = [{"step": step} | _about_checkpoint(store.path_of(step)) for step in store.steps()]
-    metrics = read_metrics(arguments.run)
-    last = metrics[-1] if metrics else {}
+    newest = deque(enumerate(each_line(arguments.run), 1), maxlen=1)
+    n_lines, last = newest[0] if newest else (0, {})
     if arguments.json:
         print(json.dumps({"config": config.model_dump(mode="json"), "checkpoints": checkpoints, "last": last}))
         return
@@ -129,7 +144,7 @@ def inspect(arguments: argparse.Namespace) -> None:
         "goal": f"{config.total_timesteps} env steps",
         "critic": config.critic.kind,
         "seed": config.seed,
-        "lines of metrics": len(metrics),
+        "lines of metrics": n_lines,
     }
     about |= {f"checkpoint {entry['step']}": _in_words(entry) for entry in checkpoints}
     _table(str(arguments.run), about)
@@ -175,9 +190,9 @@ def bench(arguments: argparse.Namespace) -> None:
         path, good = write_report(arguments.results, arguments.seeds)
     else:
         worlds = arguments.worlds or list(WORLDS)
-        path, good = bench_risk(arguments.results, worlds, arguments.seeds, arguments.episodes, arguments.jobs, _say)
+        path, good = bench_risk(arguments.results, worlds, arguments.seeds, arguments.episodes, arguments.jobs, say)
     print(path.read_text())
-    _say(f"written to {path}")
+    say(f"written to {path}")
     if not good:
         raise SystemExit(1)
 
@@ -190,15 +205,15 @@ def _go(agent: PPO, open_run: Callable[[], Run], quiet: bool, callback_state: di
     with closing(agent), closing(open_run()) as run:
         callbacks = run_callbacks(run.config.run, run.path)
         callbacks.load_state(callback_state or {})
-        _say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
+        say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
         try:
             agent.train_to(run.config.total_timesteps, callbacks, not quiet, run)
         except Interrupted as stop:
-            _say(f"{stop}; {run.how_to_go_on}")
+            say(f"{stop}; {run.how_to_go_on}")
             raise
         last = agent.logger_values
         _table("trained", {"env steps": agent.num_timesteps} | {k: last[k] for k in SHOWN if k in last})
-        _say(f"run saved in {run.path}; evaluate it with `surefoot eval {run.path}`")
+        say(f"run saved in {run.path}; evaluate it with `surefoot eval {run.path}`")
 
 
 SHOWN = (
@@ -219,11 +234,11 @@ def _load(path: Path, best: bool, trusted: Collection[str]) -> PPO:
 
     if best and not (path / BEST / MANIFEST_FILE).exists():
         raise RunError(f"{path} has no best agent: train it with --run.eval-every N")
-    if best or (path / MANIFEST_FILE).exists():
+    if best or os.path.exists(path / MANIFEST_FILE):  # which takes a name that is too long for one that is not there
         return PPO.restore(from_snapshot(*read_checkpoint(path / BEST if best else path)), trusted=trusted)
     found = latest_checkpoint(path)
     for skipped, reason in found.skipped:
-        _say(f"passed over {skipped}: {reason}")
+        say(f"passed over {skipped}: {reason}")
     return PPO.restore(from_snapshot(found.snapshot, found.manifest), trusted=trusted)
 
 
@@ -237,14 +252,11 @@ def _fresh_directory(env: str) -> Path:
 
 def _table(title: str, rows: dict[str, Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape  # names and paths of users are no markup
     from rich.table import Table
 
-    table = Table(title=title, show_header=False)
+    table = Table(title=escape(title), show_header=False)
     for key, value in rows.items():
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(key, shown)
+        table.add_row(escape(key), escape(shown))
     Console().print(table)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

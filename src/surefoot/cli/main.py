@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import FrameType
 
 from surefoot.cli.options import Parser, add_settings, normalise_argv, whole_number
 from surefoot.errors import SurefootError
+from surefoot.output import forgiving_output, say
 
 DESCRIPTION = "Surefoot: a PPO that keeps its footing."
 EPILOG = """examples:
@@ -21,19 +25,35 @@ EPILOG = """examples:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command; errors raised on purpose become one message and exit code 2."""
-    parser = build_parser()
-    arguments = parser.parse_args(normalise_argv(sys.argv[1:] if argv is None else argv))
-    _see_working_directory()
+    is_process = argv is None
+    if is_process and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt_once)
     try:
+        arguments = build_parser().parse_args(normalise_argv(sys.argv[1:] if argv is None else argv))
+        _see_working_directory()
         _run(arguments)
     except SurefootError as error:
-        print(f"surefoot: {error}", file=sys.stderr)
+        say(f"surefoot: {error}")
+        raise SystemExit(2) from None
+    except MemoryError as error:
+        say(f"surefoot: out of memory ({error}): lower n_envs, ppo.n_steps or policy.hidden_sizes")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("surefoot: interrupted", file=sys.stderr)
+        say("surefoot: interrupted")
         raise SystemExit(130) from None
     except BrokenPipeError:
         raise SystemExit(141) from None
+    finally:
+        if is_process and signal.getsignal(signal.SIGINT) is _interrupt_once:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to do that would want to hear of it
+
+
+def _interrupt_once(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C ends the command with a message, the next one ends the process, as an exception in the midst of ending
+    would be a traceback."""
+    del number, frame
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
 def build_parser() -> Parser:
@@ -120,11 +140,14 @@ def _run(arguments: argparse.Namespace) -> None:
     else:
         from surefoot.cli import commands
 
-        {
+        command = {
             "train": commands.train,
             "resume": commands.resume,
             "eval": commands.evaluate,
             "inspect": commands.inspect,
             "presets": commands.presets,
             "bench": commands.bench,
-        }[arguments.command](arguments)
+        }[arguments.command]
+        # What is trained is in files; whoever reads along may go.
+        with forgiving_output() if arguments.command in ("train", "resume") else nullcontext():
+            command(arguments)

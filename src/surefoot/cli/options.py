@@ -91,7 +91,10 @@ def collect_settings(arguments: argparse.Namespace) -> dict[str, Any]:
         for section in sections:
             target = target.setdefault(section, {})
         read = _read_count if dotted in COUNTS else parse_value
-        target[name] = [read(word) for word in raw] if isinstance(raw, list) else read(raw)
+        try:
+            target[name] = [read(word) for word in raw] if isinstance(raw, list) else read(raw)
+        except ConfigError as error:
+            raise ConfigError(f"--{dotted.replace('_', '-')}: {error}") from None
         if name == "env_kwargs" and not isinstance(target[name], dict):
             raise ConfigError(f"--env-kwargs takes a JSON object such as '{{\"g\": 9.81}}', got {raw!r}")
     return nested
@@ -109,7 +112,10 @@ def swallowed_words(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def whole_number(text: str) -> int:
     """An integer; one written as 1e6 counts."""
-    value = _read_count(text)
+    try:
+        value = _read_count(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     if isinstance(value, bool) or not isinstance(value, int):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return value
@@ -125,6 +131,10 @@ def parse_value(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         pass
+    except RecursionError:
+        raise ConfigError(f"{text[:20]}… is nested too deeply") from None
+    except ValueError:  # Python refuses to read such an integer
+        raise ConfigError(f"{text[:20]}… has {len(text)} characters, too many for a number") from None
     try:
         return float(text)
     except ValueError:

@@ -41,6 +41,12 @@ KNOWN_ELSEWHERE = {
 """Names from other libraries, and what they are called here; used in error messages only."""
 
 
+MAX_BYTES = 1 << 20
+"""Of a config file."""
+MAX_SHOWN = 200
+"""Characters of a value in a message."""
+
+
 def from_dict(data: Mapping[str, Any], acting: bool = False) -> Config:
     """Validate nested sections; ``acting`` leaves out the rules that only training needs."""
     try:
@@ -85,13 +91,19 @@ def from_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file into nested sections, unvalidated (merge overrides, then `from_dict`)."""
     try:
         with path.open("rb") as file:
-            return tomllib.load(file)
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise ConfigError(f"no config file at {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:
         raise ConfigError(f"cannot read the config file {path}: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"the config file {path} is longer than {MAX_BYTES} bytes")
+    try:
+        return tomllib.loads(data.decode())
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply") from None
+    except ValueError as error:  # no TOML, no text, or an integer that Python refuses to read
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,6 +135,15 @@ def to_toml(config: Config) -> str:
 def config_hash(config: Config) -> str:
     """A short name of the configuration, equal for equal settings."""
     return hashlib.sha256(json.dumps(config.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def flat_settings(config: Config) -> dict[str, Any]:
+    """All settings by dotted name, as JSON holds them."""
+    found: dict[str, Any] = {}
+    for name, value in config.model_dump(mode="json").items():
+        section = isinstance(value, dict) and name != "env_kwargs"
+        found |= {f"{name}.{key}": part for key, part in value.items()} if section else {name: value}
+    return found
 
 
 def leaves(section: type[Section] = Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -168,7 +189,16 @@ def _sentence(detail: Any) -> str:
     hint = ""
     if detail["type"] == "literal_error" and isinstance(detail["input"], str):
         hint = nearest_option(detail["input"], choices(".".join(part for part in path if not part.isdigit())))
-    return f"{dotted} = {detail['input']!r}: {message[0].lower()}{message[1:]}{hint}"
+    return f"{dotted} = {_shown(detail['input'])}: {message[0].lower()}{message[1:]}{hint}"
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, which is for reading."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists in lists in lists
+        return "…"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _is_union_tag(part: str) -> bool:

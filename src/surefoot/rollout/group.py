@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from surefoot.errors import EnvError, EnvRaisedError, EnvStateError
+from surefoot.errors import FOREIGN, EnvError, EnvRaisedError, EnvStateError
 from surefoot.rollout.codes import code_bounds, unknown_code
 from surefoot.rollout.env_state import capture, require_small, restore
 from surefoot.rollout.envs import Envs, Step, env_seeds
@@ -76,7 +76,7 @@ class EnvGroup(Envs):
         try:
             observation, info = self.envs[i].reset(seed=seed)
             _require_dict(info)
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvRaisedError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
         if self._steps[i] == 0:
             reason = mismatch(self.observation_space, observation)
@@ -122,7 +122,7 @@ class EnvGroup(Envs):
             terminated, truncated = bool(terminated), bool(truncated)
             if type(info) is not dict:
                 _require_dict(info)
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvRaisedError(
                 f"{self._name(i)} raised in step {self._steps[i]} (action {action!r}): {type(error).__name__}: {error}"
             ) from error
@@ -216,7 +216,7 @@ class EnvGroup(Envs):
             return
         try:
             given = info[MASK_KEY] if method is None else method()
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvRaisedError(f"{self._whose_mask(i)} raised {type(error).__name__}: {error}") from error
         self._mask_rows().note(i, given, partial(self._whose_mask, i))
 
@@ -226,7 +226,7 @@ class EnvGroup(Envs):
         try:
             for method in self._mask_methods:
                 given.append(method() if method is not None else None)
-        except Exception as error:
+        except FOREIGN as error:
             whose = self._whose_mask(len(given))
             raise EnvRaisedError(f"{whose} raised {type(error).__name__}: {error}") from error
         self._mask_rows().take_all(given, self._whose_mask)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.errors import EnvError, EnvRaisedError, EnvStateError
+from surefoot.errors import FOREIGN, EnvError, EnvRaisedError, EnvStateError
 from surefoot.rollout.channel import pack
 from surefoot.rollout.envs import env_seeds
 from surefoot.rollout.group import Env, EnvGroup
@@ -119,7 +119,7 @@ class Host:
             self._fruitless[i] += 1
             self._restarts[i] += 1
             self._faults.append((self._first_index + i, str(error)))
-            with suppress(Exception):
+            with suppress(*FOREIGN):
                 self._group.envs[i].close()
             try:
                 self._group.replace(i, make_one(self._factory, self._first_index + i))
@@ -162,5 +162,5 @@ def make_one(factory: Callable[[], Env], index: int) -> Env:
     """An env of the factory's."""
     try:
         return factory()
-    except Exception as error:
+    except FOREIGN as error:
         raise EnvRaisedError(f"env {index} could not be made: {type(error).__name__}: {error}") from error

@@ -17,6 +17,7 @@ import traceback
 from contextlib import suppress
 from types import FrameType
 
+from surefoot.output import forgiving
 from surefoot.rollout.worker_process import serve
 
 ORDER = struct.Struct("<cq")
@@ -29,7 +30,8 @@ PR_SET_PDEATHSIG = 1
 
 def main(line_fd: int, parent: int) -> None:
     """Obey orders until the parent hangs up or dies; then end all workers."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    sys.stdout, sys.stderr = forgiving(sys.stdout), forgiving(sys.stderr)  # an env that prints must not fail for it
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave_it_to_the_parent)
     line = socket.socket(fileno=line_fd)
     workers: set[int] = set()

@@ -11,7 +11,7 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 
 from surefoot.envs.registration import OWN_NAMESPACE, register_envs
-from surefoot.errors import ConfigError, EnvError, SurefootError
+from surefoot.errors import FOREIGN, ConfigError, EnvError, SurefootError
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import Env, EnvGroup
 from surefoot.rollout.recipe import recipe_of
@@ -99,7 +99,7 @@ def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> Env:
         raise
     except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
         raise EnvError(f"cannot make the env {env_id!r}: {error}") from error
-    except Exception as error:
+    except FOREIGN as error:
         raise EnvError(f"cannot make the env {env_id!r}: {type(error).__name__}: {error}") from error
 
 
@@ -109,6 +109,8 @@ def _import(path: str) -> Callable[..., Any]:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise EnvError(f"cannot import the env {path!r}: {error}") from error
+    except FOREIGN as error:  # the module's own, or of a name that is none
+        raise EnvError(f"cannot import the env {path!r}: {type(error).__name__}: {error}") from error
     if not callable(found):
         raise EnvError(f"{path!r} is not callable; it must make an env")
     call: Callable[..., Any] = found
@@ -120,7 +122,7 @@ def _call(call: Callable[..., Any], env_kwargs: Mapping[str, Any]) -> Env:
         env = call(**env_kwargs)
     except SurefootError:
         raise
-    except Exception as error:
+    except FOREIGN as error:
         raise EnvError(f"{_name(call)} raised while it made an env: {type(error).__name__}: {error}") from error
     if not isinstance(env, gymnasium.Env):
         raise ConfigError(f"{_name(call)} made {type(env).__name__}, not a gymnasium.Env")

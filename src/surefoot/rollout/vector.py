@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from surefoot.errors import EnvError, EnvStateError
+from surefoot.errors import FOREIGN, EnvError, EnvStateError
 from surefoot.rollout.env_state import Resumable, capture_own, require_small, restore_own
 from surefoot.rollout.envs import Envs, Flags, Step, env_seeds
 from surefoot.rollout.group import NO_INFO
@@ -39,7 +39,7 @@ class VectorEnvs(Envs):
     def reset(self, seed: int) -> Mapping[str, Array]:
         try:
             observation, info = self.env.reset(seed=self._seeds(seed))
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
         self._resetting = np.zeros(self.n_envs, np.bool_)
         self._read_masks([info] * self.n_envs)
@@ -48,7 +48,7 @@ class VectorEnvs(Envs):
     def step(self, actions: Any) -> Step:
         try:
             observation, reward, terminated, truncated, info = self.env.step(actions)
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvError(
                 f"the vector env {self._name()} raised in step {self._steps}: {type(error).__name__}: {error}"
             ) from error
@@ -145,7 +145,7 @@ class VectorEnvs(Envs):
     def _reset_some(self, done: Flags) -> tuple[Any, dict[str, Any]]:
         try:
             given: tuple[Any, dict[str, Any]] = self.env.reset(options={"reset_mask": done.copy()})
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
         return given
 

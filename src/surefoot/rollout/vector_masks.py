@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWrapper
 
-from surefoot.errors import EnvError
+from surefoot.errors import FOREIGN, EnvError
 from surefoot.heads import HeadSpec
 from surefoot.masks import MaskForm
 from surefoot.rollout.envs import Flags
@@ -58,7 +58,7 @@ class VectorActions:
         try:
             given = self._own() if self._own is not None else None
             by_env = self._each(resetting) if self._own is None and self._each is not None else {}
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvError(f"{whose} raised {type(error).__name__}: {error}") from error
         if self._own is not None:
             kept.write_rows(slice(None), kept.form.read(given, self._n_envs, whose))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import gymnasium
 
-from surefoot.errors import EnvError
+from surefoot.errors import FOREIGN, EnvError
 from surefoot.masks import MaskForm
 from surefoot.rollout import channel
 from surefoot.rollout.channel import Channel, pack, unpack
@@ -52,7 +52,7 @@ class Session:
                 gymnasium.registry.setdefault(spec.id, spec)
         try:
             factory: Callable[[], Env] = unpack(job.factory).fn
-        except Exception as error:
+        except FOREIGN as error:
             raise EnvError(
                 f"the env cannot be brought into a worker process ({type(error).__name__}: {error}); define it in a "
                 "module that can be imported, or set workers = 0"
@@ -89,7 +89,7 @@ def serve(line: socket.socket, memory: int) -> None:
             tag, payload = peer.receive()
             try:
                 answer = session.commands[tag](payload)
-            except Exception as error:
+            except FOREIGN as error:
                 message = str(error) if isinstance(error, EnvError) else f"{type(error).__name__}: {error}"
                 peer.send(channel.FAILED, json.dumps([message, traceback.format_exc()]).encode())
             else:

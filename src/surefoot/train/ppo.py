@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from surefoot.algo.learner import Learner, ScheduleSpan
 from surefoot.config import Config, config_hash
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.evaluate.episodes import Evaluation, Seen, play
+from surefoot.output import say
 from surefoot.rollout.described import DescribedEnvs
 from surefoot.rollout.envs import Envs
 from surefoot.rollout.group import EnvGroup
@@ -27,6 +27,7 @@ from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
 from surefoot.train.checkpoint import Saved, from_snapshot, reading, require_like, to_snapshot, versions
+from surefoot.train.footprint import explaining_memory, require_memory
 from surefoot.train.inputs import read_observation, read_starts, read_state
 from surefoot.train.loop import train
 from surefoot.train.progress import Silent, open_display
@@ -79,7 +80,10 @@ class PPO:
         """Around envs that are made, or only described."""
         self._env, self.config = env, config
         try:
-            self.learner = Learner(config, envs)
+            if not isinstance(envs, DescribedEnvs):
+                require_memory(config, envs.layout)
+            with explaining_memory(config):
+                self.learner = Learner(config, envs)
         except BaseException:
             if env is None or own_n_envs(env) is None:  # what was made here, workers among it, has no other owner
                 envs.close()
@@ -132,7 +136,7 @@ class PPO:
         try:
             self.train_to(target, CallbackList([*own.callbacks, *callbacks.callbacks]), progress_bar, run)
         except Interrupted as stop:
-            print(f"{stop}; {run.how_to_go_on}", file=sys.stderr, flush=True)
+            say(f"{stop}; {run.how_to_go_on}")
             raise
         finally:
             run.close()
@@ -153,6 +157,7 @@ class PPO:
             return
         if self._env is None:
             raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
+        require_memory(self.config, self.envs.layout)
         envs = make_envs_of(self._env, self.config)
         try:
             require_same_spaces(self.envs, envs)
@@ -231,8 +236,8 @@ class PPO:
 
         If ``env`` is the env that the agent trains in, another one like it is made.
         """
-        if seed < 0:
-            raise ConfigError(f"seed must be at least 0, got {seed}")
+        if not 0 <= seed < 2**63:
+            raise ConfigError(f"seed must be at least 0 and below 2**63, got {seed}")
         if env is not None and self._trains_in(env):
             env = None
         envs = self.evaluation_envs() if env is None else self._group_of(env)

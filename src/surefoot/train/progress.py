@@ -10,6 +10,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from surefoot.output import forgiving, say
+
 PLAIN_INTERVAL_SECONDS = 5.0
 
 
@@ -69,7 +71,7 @@ class Lines:
             return
         self._last = elapsed
         left = elapsed / max(step - self._start, 1) * max(self._total - step, 0)
-        print(f"step {step}/{self._total}  {numbers(metrics)}  eta {left:.0f}s", file=sys.stderr, flush=True)
+        say(f"step {step}/{self._total}  {numbers(metrics)}  eta {left:.0f}s")
 
     def close(self) -> None:
         pass
@@ -88,5 +90,5 @@ def numbers(metrics: Mapping[str, float]) -> str:
 
 def open_display(start: int, total: int) -> Display:
     """A bar if standard error is a terminal, else plain lines."""
-    console = Console(stderr=True)
+    console = Console(file=forgiving(sys.stderr))
     return Bar(start, total, console) if console.is_terminal else Lines(start, total)

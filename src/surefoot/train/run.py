@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any
 
 from surefoot.algo.learner import Learner
 from surefoot.config import Config, config_hash, from_dict, from_toml, to_toml
+from surefoot.config.load import flat_settings
 from surefoot.errors import RunError
 from surefoot.store import CheckpointStore, Found, Snapshot
-from surefoot.store.files import SYSTEM
+from surefoot.store.files import SYSTEM, is_real_directory, naming
 from surefoot.store.swap import put_file
 from surefoot.train.checkpoint import to_snapshot, versions
-from surefoot.train.sinks import METRICS_FILE, Sink, open_sinks, require_extras
+from surefoot.train.lock import LOCK_FILE, RunLock, require_unlocked
+from surefoot.train.sinks import EVENT_FILES, METRICS_FILE, Sinks, require_extras
 
 CONFIG_FILE = "config.toml"
 CHECKPOINTS = "checkpoints"
@@ -39,53 +42,79 @@ class Run:
     path: Path
     config: Config
     checkpoints: CheckpointStore
-    sinks: list[Sink]
+    sinks: Sinks
+    lock: RunLock
     pending: dict[str, float] = field(default_factory=dict)
     """Metrics since the last line that was written."""
 
     @classmethod
     def create(cls, path: Path, config: Config) -> Run:
         """A new run; a directory that already holds one is refused."""
-        if (path / CONFIG_FILE).exists() or (path / CHECKPOINTS).exists() or (path / METRICS_FILE).exists():
-            raise RunError(
-                f"{path} already holds a run; continue it with `surefoot resume {path}`, or choose another directory"
-            )
         require_extras(config.run.sinks)
         text = to_toml(config)
         try:
+            _require_vacant(path)
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot write the run directory {path}: {error.strerror}") from error
-        _write_config(path, text)
-        return cls(path, config, _store(path, config), open_sinks(path, config.run.sinks))
+        lock = RunLock(path)
+        try:
+            _require_vacant(path)  # another process may have made a run of it just now
+            require_own_files(path)
+            _write_config(path, text)
+            return cls(path, config, _store(path, config), Sinks(path, config), lock)
+        except BaseException:
+            lock.release()
+            raise
 
     @classmethod
-    def reopen(cls, path: Path, config: Config, timesteps: int, extra: Mapping[str, Any] | None = None) -> Run:
+    def reopen(
+        cls,
+        path: Path,
+        config: Config,
+        timesteps: int,
+        extra: Mapping[str, Any] | None = None,
+        lock: RunLock | None = None,
+    ) -> Run:
         """Continue at ``timesteps`` env steps: metrics beyond them are dropped, they will be written again.
 
-        ``extra`` is what the checkpoint holds besides the learner.
+        ``extra`` is what the checkpoint holds besides the learner; ``lock`` is the run's, if the caller has it already.
         """
         require_extras(config.run.sinks)
-        _write_config(path, to_toml(config))
-        pending = dict((extra or {}).get("pending", {}))
-        return cls(path, config, _store(path, config), open_sinks(path, config.run.sinks, timesteps), pending)
+        lock = RunLock(path) if lock is None else lock
+        try:
+            require_own_files(path)
+            _write_config(path, to_toml(config))
+            extra = extra or {}
+            pending, known = dict(extra.get("pending", {})), list(extra.get("lines", []))
+            return cls(path, config, _store(path, config), Sinks(path, config, timesteps, known), lock, pending)
+        except BaseException:
+            lock.release()
+            raise
 
     @classmethod
-    def restart(cls, path: Path, config: Config) -> Run:
+    def restart(cls, path: Path, config: Config, lock: RunLock | None = None) -> Run:
         """Start again in the directory of a run; its old checkpoints are moved aside, its metrics dropped."""
         require_extras(config.run.sinks)
-        put_aside(path / CHECKPOINTS)
-        return cls.reopen(path, config, 0)
+        lock = RunLock(path) if lock is None else lock
+        try:
+            put_aside(path / CHECKPOINTS)
+        except BaseException:
+            lock.release()
+            raise
+        return cls.reopen(path, config, 0, lock=lock)
 
     def capture(self, learner: Learner, callbacks: Mapping[str, Any]) -> Captured:
         """A copy, in memory, of the learner and the callbacks."""
         state = learner.state()
-        extra = {"callbacks": dict(callbacks), "pending": dict(self.pending)}
+        lines = self.sinks.lines_at_risk()
+        extra = {"callbacks": dict(callbacks), "pending": dict(self.pending), "lines": lines}
         snapshot = to_snapshot(state, self.config, learner.envs, extra)
         return Captured(learner.timesteps, snapshot, state.exact)
 
     def save(self, captured: Captured) -> Path:
-        """Write a checkpoint."""
+        """Write a checkpoint, once the metrics before it are as durable as it will be."""
+        self.sinks.sync()
         return self.checkpoints.save(
             captured.timesteps,
             captured.snapshot,
@@ -100,8 +129,7 @@ class Run:
 
     def write_line(self, step: int) -> None:
         """One line to every sink, with all metrics since the last."""
-        for sink in self.sinks:
-            sink.write(step, self.pending)
+        self.sinks.write(step, self.pending)
         self.pending = {}
 
     @property
@@ -112,9 +140,11 @@ class Run:
         return f"go on with PPO.load('{self.path / CHECKPOINTS}/…', env=…)"
 
     def close(self) -> None:
-        """Flush the sinks."""
-        for sink in self.sinks:
-            sink.close()
+        """Flush the sinks and let other processes in."""
+        try:
+            self.sinks.close()
+        finally:
+            self.lock.release()
 
 
 def read_config(path: Path) -> Config:
@@ -144,15 +174,6 @@ def require_unchanged(path: Path, edited: Config, saved: Config) -> None:
         )
 
 
-def flat_settings(config: Config) -> dict[str, Any]:
-    """All settings by dotted name, as JSON holds them."""
-    found: dict[str, Any] = {}
-    for name, value in config.model_dump(mode="json").items():
-        section = isinstance(value, dict) and name != "env_kwargs"
-        found |= {f"{name}.{key}": part for key, part in value.items()} if section else {name: value}
-    return found
-
-
 def put_aside(path: Path) -> None:
     """Rename a directory to the first free name beside it."""
     if not path.exists():
@@ -167,11 +188,47 @@ def put_aside(path: Path) -> None:
 
 
 def require_run(path: Path) -> None:
-    """Raise if there is no run in the directory."""
-    if not path.is_dir():
-        raise RunError(f"there is no run directory {path}")
-    if not (path / CONFIG_FILE).is_file():
+    """Raise if there is no run in the directory, or one that is not what Surefoot leaves."""
+    try:
+        if not path.is_dir():
+            raise RunError(f"there is no run directory {path}")
+    except OSError as error:
+        raise RunError(f"cannot read the run directory {path}: {error.strerror}") from None
+    require_own_files(path)
+    if not (path / CONFIG_FILE).exists():
         raise RunError(f"{path} holds no run: {CONFIG_FILE} is missing")
+
+
+def require_own_files(path: Path) -> None:
+    """Raise if a part of a run is a link, which could lead out of it, or not the kind of file it should be."""
+    with naming("list", path):
+        events = sorted(name for name in os.listdir(path) if name.startswith(EVENT_FILES))
+    for name in (CONFIG_FILE, METRICS_FILE, LOCK_FILE, CHECKPOINTS, BEST, *events):
+        part = path / name
+        if part.is_symlink():
+            raise RunError(f"{part} is a symbolic link; a run holds none: put the files themselves there")
+        if name in (CHECKPOINTS, BEST):
+            if part.exists() and not is_real_directory(part):
+                raise RunError(f"{part} is not a directory: remove it")
+        elif part.exists() and not part.is_file():
+            raise RunError(f"{part} is not a regular file: remove it")
+
+
+def _require_vacant(path: Path) -> None:
+    if any(_is_there(path / name) for name in (CONFIG_FILE, CHECKPOINTS, METRICS_FILE)):
+        require_unlocked(path)
+        raise RunError(
+            f"{path} already holds a run; continue it with `surefoot resume {path}`, or choose another directory"
+        )
+
+
+def _is_there(path: Path) -> bool:
+    """Whether the name is taken, be it by a link to nowhere."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def require_no_run(path: Path) -> None:

@@ -22,6 +22,7 @@ from surefoot.rollout.make import EnvLike, own_n_envs, require_env
 from surefoot.rollout.recipe import Recipe, recipe_of
 from surefoot.spaces import Layout
 from surefoot.store import jsontext
+from surefoot.train.footprint import require_memory
 
 
 def configure(env: EnvLike, settings: dict[str, Any]) -> Config:
@@ -44,6 +45,7 @@ def settled(env: EnvLike, config: Config) -> Config:
     config = _with_instance(env, config) if n_envs is not None else _with_maker(env, config)
     _require_json(config.env_kwargs)
     require_device(config.device)
+    require_memory(config)
     return config
 
 
@@ -210,6 +212,7 @@ def require_device(name: str) -> None:
     """Raise if there is no such device."""
     try:
         torch.empty(0, device=torch.device(name))
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
+        torch.Generator(torch.device(name))  # of the meta device there are tensors, but no random numbers
+    except Exception as error:  # each device has errors of its own
+        reason = str(error).partition("\n")[0].partition(". ")[0]
         raise ConfigError(f"device = {name!r} is not there: use cpu, cuda or cuda:N ({reason})") from None

@@ -1,14 +1,17 @@
-"""SIGINT and SIGTERM as a request to stop at the next safe point."""
+"""SIGINT, SIGTERM and SIGHUP as a request to stop at the next safe point."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
+from collections.abc import Collection
 from types import FrameType, TracebackType
 from typing import Any
 
-HANDLED = (signal.SIGINT, signal.SIGTERM)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INSISTENT = (signal.SIGINT, signal.SIGTERM)
+"""Of these a second one acts at once. SIGHUP often comes twice, or beside SIGTERM, when a terminal is closed."""
 
 
 class Interrupted(SystemExit):
@@ -28,9 +31,10 @@ class Interrupted(SystemExit):
 
 
 class Signals:
-    """While active, the first signal is only noted; a second one acts at once, as without Surefoot.
+    """While active, the first signal is only noted; a second SIGINT or SIGTERM acts at once, as without Surefoot.
 
-    Handlers can be set in the main thread alone; elsewhere this does nothing.
+    A signal that is ignored (`nohup`, a job in the background) stays ignored. Handlers can be set in the main thread
+    alone; elsewhere this does nothing.
     """
 
     def __init__(self) -> None:
@@ -41,24 +45,26 @@ class Signals:
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
             for number in HANDLED:
-                self._previous[number] = signal.signal(number, self._note)
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: somebody's handler outside Python
+                    self._previous[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._restore()
+        self._restore(HANDLED)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self.received, self._when = number, time.monotonic()
-        self._restore()
+        if self.received is None:
+            self.received, self._when = number, time.monotonic()
+            self._restore(INSISTENT)
 
     def waited(self) -> float:
         """Seconds since the signal came; 0 if none has."""
         return 0.0 if self.received is None else time.monotonic() - self._when
 
-    def _restore(self) -> None:
-        while self._previous:
-            number, handler = self._previous.popitem()
-            signal.signal(number, handler)
+    def _restore(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            if number in self._previous:
+                signal.signal(number, self._previous.pop(number))
