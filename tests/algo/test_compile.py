@@ -19,6 +19,7 @@ from surefoot.algo.learner import Learner
 from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
 from surefoot.algo.step import EagerStep
 from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.heads import HeadSpec
 from surefoot.nets.kernel import load_kernel
 from surefoot.rollout.sequences import cut, pack
 
@@ -45,6 +46,19 @@ class Numbers(gymnasium.Env[Any, Any]):
 
     def _observe(self) -> Any:
         return self.np_random.uniform(-1.0, 1.0, 3).astype(np.float32)
+
+
+class Trade(Numbers):
+    """A choice, a number and flags that matter for one of its options each."""
+
+    action_space = spaces.Dict(
+        {"op": spaces.Discrete(3), "x": spaces.Box(0.0, 9.0, (2,)), "bits": spaces.MultiBinary(3)}
+    )
+    action_heads = (
+        HeadSpec("op", 3),
+        HeadSpec("x", relevant_when={"op": 1}),
+        HeadSpec("bits", relevant_when={"op": 2}),
+    )
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -89,6 +103,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "observations that are codes": ("FrozenLake-v1", {}),
     "heads and masks": ("surefoot/Greenhouse-v0", {"head_ent_floors": {"op": 0.1}, "ent_coef": 0.01}),
+    "heads of all kinds": (Trade, {"ent_coef": 0.01, "kl_estimator": "exact"}),
     "heads without choices": (Numbers, {"ent_coef": 0.01}),
     "heads without choices, exact KL": (Numbers, {"kl_estimator": "exact", "micro_batch_size": 12}),
     "beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
@@ -171,6 +186,7 @@ MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
             "memory": {"kind": "lstm", "hidden_size": 8, "output_sizes": (8,)},
             "critic": {"kind": "quantile", "twin": "heads"},
             "normalize_advantage": "minibatch",
+            "ent_coef": 0.01,
         },
     ),
 }

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
-from surefoot.algo.batch import facts_of
+from surefoot.algo.batch import Batch, facts_of
 from surefoot.algo.coefficients import CoefficientPlan
 from surefoot.algo.compiled import CompiledStep
 from surefoot.algo.heads import HEAD_SUMS, head_sums
@@ -187,10 +187,10 @@ def rows_of(learner: Learner, gradient: Tensor) -> dict[str, Tensor]:
 
 
 def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
-    """F02: not from the advantage, and not from the entropy bonus."""
-    learner = greenhouse(ent_coef=0.1)
+    """F02: not from the advantage, and without a bonus not from the entropy."""
+    learner = greenhouse(ent_coef=0.0)
     rollout = learner.collect()
-    batch, facts = batch_of(learner, rollout), facts_of(rollout, learner.family, learner.device)
+    batch, facts = batch_of(learner, rollout), facts_of(rollout, learner.family, learner.device, False)
     everything = rows_of(learner, gradient_of(learner, batch))
     assert all((rows != 0).any() for rows in everything.values())
     assert facts is not None
@@ -201,14 +201,44 @@ def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
         assert (rows_of(learner, gradient_of(learner, without))[name] == 0).all()
 
 
-def test_entropy_coefficients_of_single_heads_act_on_these_heads_only() -> None:
-    learner = greenhouse(head_ent_coefs={"slot": 0.5}, vf_coef=0.0)
+def indifferent(learner: Learner) -> Batch:
+    """A rollout in which only the entropy matters, of a policy that is not uniform."""
+    outputs = learner.flat.named()["head.linear.bias"]
+    outputs.copy_(torch.randn(len(outputs), generator=torch.Generator().manual_seed(0)))
     batch = batch_of(learner, learner.collect())
-    batch = batch._replace(advantages=torch.zeros_like(batch.advantages))
-    learner.flat.named()["head.linear.bias"].copy_(torch.randn(10, generator=torch.Generator().manual_seed(0)))
-    found = rows_of(learner, gradient_of(learner, batch))
+    return batch._replace(advantages=torch.zeros_like(batch.advantages))
+
+
+def test_the_bonus_is_for_the_joint_entropy() -> None:
+    """P13: with masks that depend on the operation, whatever was chosen."""
+    learner = greenhouse(ent_coef=0.1, vf_coef=0.0)
+    batch = indifferent(learner)
+    got = gradient_of(learner, batch)
+    parameters, _ = learner.policy(batch.observation)
+    assert batch.mask is not None
+    entropy = learner.family.bind(parameters, batch.mask).entropy()
+    learner.flat.gradient.zero_()
+    torch.autograd.backward(-0.1 * entropy.mean())
+    torch.testing.assert_close(got, learner.flat.gradient, rtol=1e-4, atol=1e-8)
+
+
+def test_the_entropy_of_an_update_is_the_joint_one_and_of_a_head_that_of_the_steps_in_which_it_mattered() -> None:
+    learner = greenhouse(ent_coef=0.1, n_epochs=1, batch_size=128)
+    rollout = learner.collect()
+    dist = learner.family.bind(rollout.parameters.flatten(0, 1), rollout.mask.flatten(0, 1))  # type: ignore[union-attr]
+    record = learner.learn(rollout, 10).update
+    assert record.entropy == pytest.approx(float(dist.entropy().mean()), rel=1e-5)
+    without = greenhouse(n_epochs=1, batch_size=128)
+    plain = without.learn(without.collect(), 10).update
+    for name in NAMES:
+        assert record.heads[name].entropy == pytest.approx(plain.heads[name].entropy, rel=1e-5)
+
+
+def test_entropy_coefficients_of_single_heads_act_on_these_heads_and_on_what_makes_them_relevant() -> None:
+    learner = greenhouse(head_ent_coefs={"slot": 0.5}, vf_coef=0.0)
+    found = rows_of(learner, gradient_of(learner, indifferent(learner)))
     assert (found["slot"] != 0).any()
-    assert (found["op"] == 0).all()
+    assert found["op"][0, -1] > 0, "to wait becomes less likely, since it leaves no slot to choose"
     assert (found["kind"] == 0).all()
 
 

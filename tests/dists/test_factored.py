@@ -113,9 +113,10 @@ def logits(seed: int, case: Case) -> Tensor:
     return torch.randn(B, sum(case.sizes), generator=generator, dtype=torch.float64)
 
 
-def terms_of(family: Family, params: Tensor, row: Tensor | None, action: Tensor) -> HeadTerms:
-    """By head, as an update asks for them; with rows first, [B, A]."""
-    found = family.bind(params, row).heads(action, family.head_facts(action, row).notes)
+def terms_of(family: Family, params: Tensor, row: Tensor | None, action: Tensor, joint: bool = True) -> HeadTerms:
+    """By head, as an update asks for them with or without a bonus for the joint entropy; with rows first, [B, A]."""
+    facts = family.head_facts(action, row, joint)
+    found = family.bind(params, facts.mask).heads(action, facts.notes, joint)
     return HeadTerms(*(x.t() for x in found))
 
 
@@ -202,13 +203,18 @@ def test_the_gradient_of_the_entropy_is_that_of_the_enumeration(case: Case, form
 @every_case
 @every_form
 def test_terms_by_head_add_up_to_the_joint_ones(case: Case, form: str) -> None:
-    """The entropies given the choices made have the joint entropy as their mean: the chain rule."""
+    """The entropies given the choices made have the joint entropy as their mean: the chain rule. The expected ones add
+    up to it whatever was chosen."""
     params, family, row = logits(0, case), case.family(), flat_row(case, masks_of(case, form))
     dist = family.bind(params, row)
     mean = torch.zeros(B, dtype=torch.float64)
     for choice in case.classes():
         action = torch.tensor(choice).expand(B, -1)
         terms = terms_of(family, params, row, action)
+        torch.testing.assert_close(terms.expected_entropy.sum(-1), dist.entropy())
+        apart = terms_of(family, params, row, action, joint=False)
+        torch.testing.assert_close(apart.log_prob, terms.log_prob)
+        torch.testing.assert_close(apart.entropy, terms.entropy)
         torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
         torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
         relevant = family.head_facts(action, row).relevant.t()
@@ -218,6 +224,44 @@ def test_terms_by_head_add_up_to_the_joint_ones(case: Case, form: str) -> None:
         assert (terms.entropy[irrelevant] == 0).all()
         mean += dist.log_prob(action).exp() * terms.entropy.sum(-1)
     torch.testing.assert_close(mean, dist.entropy())
+
+
+def expected_entropies(case: Case, params: Tensor, masks: Any) -> Tensor:
+    """Σ_a p(a)·relevant(h, a)·H(h | a) of each head [B, H], over every action that can be stored, by the definition."""
+    first = np.cumsum(case.sizes) - case.sizes
+    total = torch.zeros(B, len(case.sizes), dtype=params.dtype)
+    for choice in case.classes():
+        matters = case.relevant(*choice)
+        for row in range(B):
+            p, entropies = torch.ones((), dtype=params.dtype), [torch.zeros((), dtype=params.dtype)] * len(case.sizes)
+            for h, size in enumerate(case.sizes):
+                if matters[h]:
+                    mask = np.ones(size, bool) if masks is None else masks[case.heads[h].name][row]
+                    mask = mask if mask.ndim == 1 else mask[choice[case.given[h] or 0]]
+                    law = torch.softmax(params[row, first[h] : first[h] + size][mask], 0)
+                    entropies[h] = -(law * law.log()).sum()
+                    legal = np.flatnonzero(mask).tolist()
+                    p = p * (law[legal.index(choice[h])] if choice[h] in legal else 0.0)
+            total[row] = total[row] + p * torch.stack(entropies)
+    return total
+
+
+@every_case
+@every_form
+def test_the_bonus_of_each_head_is_that_of_the_enumeration_and_so_is_its_gradient(case: Case, form: str) -> None:
+    """P13: with coefficients by head, and the gradient flows into the heads that decide about relevance."""
+    masks = masks_of(case, form)
+    row, family = flat_row(case, masks), case.family()
+    coefficients = torch.tensor([0.7, 0.1, 2.0, 0.4], dtype=torch.float64)[: len(case.sizes)]
+    params = logits(0, case).requires_grad_()
+    expected = expected_entropies(case, params, masks)
+    (expected_gradient,) = torch.autograd.grad((expected @ coefficients).sum(), params)
+    for seed in range(3):
+        action = family.bind(params.detach(), row).sample(torch.Generator().manual_seed(seed))
+        got = terms_of(family, params, row, action).expected_entropy
+        torch.testing.assert_close(got, expected)
+        (gradient,) = torch.autograd.grad((got @ coefficients).sum(), params)
+        torch.testing.assert_close(gradient, expected_gradient)
 
 
 @every_case
@@ -258,24 +302,28 @@ def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> N
     masks = masks_of(case, form)
     for choice in case.classes():
         params = logits(0, case).requires_grad_()
-        terms = terms_of(case.family(), params, flat_row(case, masks), torch.tensor(choice).expand(B, -1))
-        (gradient,) = torch.autograd.grad((terms.log_prob + 0.3 * terms.entropy).sum(), params)
-        assert gradient.isfinite().all()
-        for h, (matters, size) in enumerate(zip(case.relevant(*choice), case.sizes, strict=True)):
-            own = gradient[:, first[h] : first[h] + size]
-            assert (own == 0).all() if not matters else own.abs().sum() >= 0
+        for joint in (False, True):
+            action = torch.tensor(choice).expand(B, -1)
+            terms = terms_of(case.family(), params, flat_row(case, masks), action, joint)
+            (gradient,) = torch.autograd.grad(terms.log_prob.sum(), params)
+            assert gradient.isfinite().all()
+            for h, (matters, size) in enumerate(zip(case.relevant(*choice), case.sizes, strict=True)):
+                own = gradient[:, first[h] : first[h] + size]
+                assert matters or (own == 0).all()
 
 
 @every_case
 @every_form
 def test_notes_say_what_was_legal_and_what_was_chosen(case: Case, form: str) -> None:
-    """Of a mask that depends on choices, what was in force; of a head that does not matter, one choice, as if legal."""
+    """Without a joint entropy: of a mask that depends on choices, what was in force; of a head that does not matter,
+    one choice, as if legal."""
     family, masks = case.family(), masks_of(case, form)
     row = flat_row(case, masks)
     first = np.cumsum(case.sizes) - case.sizes
     segments = Segments.of(case.sizes)
     for choice in case.classes():
-        facts = family.head_facts(torch.tensor(choice).expand(B, -1), row)
+        facts = family.head_facts(torch.tensor(choice).expand(B, -1), row, joint_entropy=False)
+        assert facts.mask is None
         assert facts.notes.shape == (len(segments.place), B)
         assert (facts.notes[~segments.is_place] == 0).all()
         notes = facts.notes[segments.is_place]
@@ -304,8 +352,10 @@ def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
         assert family.dead_end(row.numpy()) is None
         dist = family.bind(params, row)
         assert dist.sample(None).tolist() == [[0, 0, 0]] * B
-        terms = terms_of(family, params, row, torch.zeros(B, 3, dtype=torch.int64))
-        total = terms.log_prob.sum() + terms.entropy.sum() + dist.entropy().sum() + dist.kl(dist).sum()
+        total = dist.entropy().sum() + dist.kl(dist).sum()
+        for joint in (False, True):
+            terms = terms_of(family, params, row, torch.zeros(B, 3, dtype=torch.int64), joint)
+            total = total + sum(x.sum() for x in terms)
         assert total.item() == 0.0
         (gradient,) = torch.autograd.grad(total, params)
         assert (gradient == 0).all()
@@ -371,7 +421,8 @@ def test_extreme_logits_stay_finite(form: str, extreme: float) -> None:
     dist = case.family().bind(params, row)
     action = case.family().bind(torch.zeros(B, 8), row).sample(torch.Generator().manual_seed(0))
     terms = terms_of(case.family(), params, row, action)
-    for value in (dist.log_prob(action), dist.entropy(), *terms):
+    apart = terms_of(case.family(), params, row, action, joint=False)
+    for value in (dist.log_prob(action), dist.entropy(), terms.log_prob, terms.expected_entropy, *apart[:1]):
         assert value.isfinite().all()
         (gradient,) = torch.autograd.grad(value.sum(), params, retain_graph=True)
         assert gradient.isfinite().all()
@@ -390,9 +441,11 @@ def test_illegal_logits_have_no_influence_whatever_they_hold() -> None:
     action = torch.tensor([[2, 1, 0]]).expand(B, -1)
     torch.testing.assert_close(other.log_prob(action), dist.log_prob(action))
     torch.testing.assert_close(other.entropy(), dist.entropy())
-    terms = terms_of(case.family(), broken, row, action)
-    torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
-    total = other.log_prob(action).sum() + terms.log_prob.sum() + terms.entropy.sum()
+    total = other.log_prob(action).sum()
+    for joint in (False, True):
+        terms = terms_of(case.family(), broken, row, action, joint)
+        torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
+        total = total + terms.log_prob.sum() + terms.expected_entropy.sum()
     (gradient,) = torch.autograd.grad(total, broken)
     assert gradient.isfinite().all()
     assert (gradient[:, [1, 5]] == 0).all()
@@ -431,7 +484,11 @@ def test_choices_and_numbers_mix(kind: Any) -> None:
     assert facts.n_legal[:, 0].tolist() == [3, 3, 2, 0, 0]
     torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
     torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
-    (gradient,) = torch.autograd.grad(dist.log_prob(action).sum() + terms.entropy.sum(), params)
+    torch.testing.assert_close(terms.expected_entropy.sum(-1), dist.entropy())
+    (bonus,) = torch.autograd.grad(terms.expected_entropy.sum(), params, retain_graph=True)
+    (exact,) = torch.autograd.grad(dist.entropy().sum(), params, retain_graph=True)
+    torch.testing.assert_close(bonus, exact)
+    (gradient,) = torch.autograd.grad(terms.log_prob.sum(), params)
     assert gradient.isfinite().all()
     amount = gradient[:, family.head_outputs[3]]
     assert (amount[op == 0] == 0).all()

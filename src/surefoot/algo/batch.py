@@ -95,12 +95,12 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device, facts:
     )
 
 
-def facts_of(rollout: Rollout, family: Family, device: torch.device) -> HeadFacts | None:
-    """What the rows [T·N] say about the heads of the action, if it has any."""
+def facts_of(rollout: Rollout, family: Family, device: torch.device, joint_entropy: bool) -> HeadFacts | None:
+    """What the rows [T·N] say about the heads of the action, if it has any; as `Family.head_facts`."""
     if not family.head_names:
         return None
     mask = None if rollout.mask is None else rollout.mask.flatten(0, 1).to(device)
-    return family.head_facts(rollout.action.flatten(0, 1).to(device), mask)
+    return family.head_facts(rollout.action.flatten(0, 1).to(device), mask, joint_entropy)
 
 
 def old_by_head(rollout: Rollout) -> Tensor:

@@ -85,6 +85,11 @@ class CoefficientPlan:
         self.adapted_rate = state["adapted_rate"]
 
 
+def rewards_entropy(config: PPOConfig) -> bool:
+    """Whether some coefficient of an entropy can be above 0."""
+    return config.ent_coef != 0.0 or bool(config.head_ent_coefs) or bool(config.head_ent_floors)
+
+
 def value_at(text: float | str, update: int, total: int) -> float:
     """A number or a schedule, as it stands in update ``update`` of ``total``."""
     return _schedule(parse_schedule(text))(update, total)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from surefoot.algo.batch import Batch
-from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.heads import estimated_divergence
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
@@ -71,7 +71,7 @@ def loss_terms(
     config: PPOConfig,
 ) -> Terms:
     """PPO's clipped objective with value loss and entropy bonus (arxiv.org/abs/1707.06347, eq. 9)."""
-    log_ratio, entropy, bonus, heads = _policy_terms(distribution, batch, coefficients)
+    log_ratio, entropy, bonus, heads = _policy_terms(distribution, batch, coefficients, config)
     ratio = torch.exp(bound_log_ratio(log_ratio, config.log_ratio_bound))
     policy = clipped_surrogate(ratio, batch.advantages, coefficients.clip_range, config.dual_clip)
     value = critic.loss(prediction, batch.prediction, batch.targets, coefficients.clip_range_vf)
@@ -80,29 +80,29 @@ def loss_terms(
 
 
 def _policy_terms(
-    distribution: Distribution, batch: Batch, coefficients: Coefficients
+    distribution: Distribution, batch: Batch, coefficients: Coefficients, config: PPOConfig
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor] | None]:
-    """Log-ratio, entropy and entropy bonus [B], and the first two by head.
+    """Log-ratio, entropy and entropy bonus [B], and log-ratio and entropy by head.
 
-    With heads they are sums over the relevant ones, so that a head which the chosen action makes irrelevant gets no
-    gradient at all (F02). The sum of the heads' entropies, each given the choices before it, has the joint entropy as
-    its mean over actions; its gradient leaves out that an operation with more choices below it has more entropy.
+    With heads the log-ratio is a sum over the relevant ones, so that a head which the chosen action makes irrelevant
+    gets no gradient from it (F02). The bonus is for the joint entropy, whatever was chosen, and so also for operations
+    that have more choices below them (P13). Where none is paid, the entropy is the sum of the relevant heads', which
+    has the joint one as its mean.
     """
-    # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
-    unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
     if batch.notes is None:
+        # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
+        unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
         assert batch.action is not None, "without notes the action itself is needed"
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
-    own = coefficients.head_ent_coefs
-    rewarded = not unrewarded or own is not None
+    rewarded = rewards_entropy(config)
     heads = distribution.heads(batch.action, batch.notes, rewarded)
     log_ratio = heads.log_prob - batch.notes[-len(heads.log_prob) :]
-    entropies = heads.entropy if rewarded else heads.entropy.detach()
-    entropy = entropies.sum(0)
-    bonus = coefficients.ent_coef * entropy if own is None else torch.as_tensor(own).to(entropy) @ entropies
-    return log_ratio.sum(0), entropy, bonus, (log_ratio, entropies)
+    expected = heads.expected_entropy if rewarded else heads.expected_entropy.detach()
+    entropy, own = expected.sum(0), coefficients.head_ent_coefs
+    bonus = coefficients.ent_coef * entropy if own is None else torch.as_tensor(own).to(entropy) @ expected
+    return log_ratio.sum(0), entropy, bonus, (log_ratio, heads.entropy)
 
 
 def objective(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, facts_of, flatten
-from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.diagnose import name_source
 from surefoot.algo.estimate import Estimates
 from surefoot.algo.heads import HeadTally
@@ -44,10 +44,10 @@ class Updater:
         ``check`` is called before each minibatch and may raise to give up.
         """
         flat, family = self.step.flat, self.step.family
-        facts = facts_of(rollout, family, flat.values.device)
+        facts = facts_of(rollout, family, flat.values.device, rewards_entropy(self._ppo))
         batch = flatten(rollout, estimates, flat.values.device, facts)
         if self._ppo.kl_estimator != "exact":  # which alone asks what would have been, after other choices too
-            batch = batch._replace(parameters=None, mask=batch.mask if facts is None else None)
+            batch = batch._replace(parameters=None, mask=batch.mask if facts is None else facts.mask)
         heads = None
         if facts is not None:
             counts = (facts.relevant & (batch.weight > 0)).sum(1).tolist()

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from surefoot.dists.categorical import log_exponential
 from surefoot.dists.choosing import ChoiceTables, Chooser
+from surefoot.dists.conditional import conditional_terms
 from surefoot.dists.interface import Array, Distribution, Family, HeadFacts, HeadTerms, OutputUnits, refuse_mask
 from surefoot.dists.plan import Plan, chooser_of, plan_of
 from surefoot.heads import Head, Path, assemble, choices_first, parts_of
@@ -63,20 +64,25 @@ class Factored(Distribution):
             found = torch.cat([found, torch.stack(others, -1)], -1)
         return torch.where(self._plan.dependence.relevance(choice), found, 0.0) if self._plan.has_irrelevant else found
 
-    def heads(self, action: Tensor | None, notes: Tensor, entropy_gradient: bool = True) -> HeadTerms:
-        """A choice head that does not matter is noted as one with a single legal choice."""
-        width = self._plan.segments.place.shape[0]
-        log_prob, entropy = laws_of.chosen(self._logits, notes[:width], self._plan.segments, entropy_gradient)
-        if not self._others:
-            return HeadTerms(log_prob, entropy)
-        assert action is not None, "the notes say nothing of heads that are no choices"
-        relevant = notes[width : width + len(self._others)] > 0
-        log_probs = torch.stack([other.distribution.log_prob(action[..., other.columns]) for other in self._others])
-        entropies = torch.stack([other.distribution.entropy() for other in self._others])
-        return HeadTerms(
-            torch.cat([log_prob, torch.where(relevant, log_probs, 0.0)]),
-            torch.cat([entropy, torch.where(relevant, entropies, 0.0)]),
-        )
+    def heads(self, action: Tensor | None, notes: Tensor, joint_entropy: bool = True) -> HeadTerms:
+        plan = self._plan
+        is_joint = joint_entropy and plan.has_branches
+        segments = plan.conditionals.segments if is_joint else plan.segments
+        width = segments.place.shape[0]
+        status, others, relevant = notes[:width], None, None
+        if self._others:
+            relevant = notes[width : width + len(self._others)] > 0
+            others = torch.stack([other.distribution.entropy() for other in self._others])
+        if is_joint:
+            log_prob, entropy, expected = conditional_terms(self._logits, status, plan.conditionals, others)
+        else:
+            log_prob, entropy = laws_of.chosen(self._logits, status, segments, joint_entropy)
+        if others is not None and relevant is not None:
+            assert action is not None, "the notes say nothing of heads that are no choices"
+            log_probs = torch.stack([other.distribution.log_prob(action[..., other.columns]) for other in self._others])
+            log_prob = torch.cat([log_prob, torch.where(relevant, log_probs, 0.0)])
+            entropy = torch.cat([entropy, torch.where(relevant, others, 0.0)])
+        return HeadTerms(log_prob, entropy, expected if is_joint else entropy)
 
     def entropy(self) -> Tensor:
         """H(a) = Σ_k p(k) Σ_h relevant(h, k)·H(h | k), over the joint choices k of the heads on which others depend.
@@ -212,7 +218,10 @@ class FactoredFamily(Family):
     def n_logits(self) -> int:
         return self._form.flat_width
 
-    def head_facts(self, action: Tensor, mask: Tensor | None) -> HeadFacts:
+    def head_facts(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadFacts:
+        """The notes say of each choice head which choices were legal and which was made, and of each other head whether
+        it mattered. A choice head that did not is noted as one with a single legal choice; for a joint entropy with all
+        its legal choices and none made, in each context in which it can matter."""
         n_choices = len(self._form.sizes)
         choice = action[:, :n_choices].long()
         plan = self._plan(self._is_wide(mask), action.device)
@@ -223,13 +232,26 @@ class FactoredFamily(Family):
             legal = (plan.flags(mask, choice) if plan.wide else mask).to(torch.float32)
         n_legal = torch.nn.functional.pad(legal @ segments.members, (0, len(self._heads) - n_choices))
         matters = relevant.to(torch.float32)
-        status, chosen = legal * matters.index_select(1, segments.owner), choice + segments.first
-        as_if_legal = (legal.gather(1, chosen) > 0) | ~relevant[:, :n_choices]
-        status.scatter_(1, chosen, torch.where(as_if_legal, 2.0, -2.0))
+        if joint_entropy and plan.has_branches:
+            segments, chosen = plan.conditionals.segments, plan.conditionals.entries_of(choice)
+            whole = mask.to(torch.float32) if mask is not None and plan.wide else legal
+            status = whole.index_select(1, plan.conditionals.flag)
+            made = torch.where(status.gather(1, chosen) > 0, 1.0, -2.0) * matters[:, :n_choices]
+            status.scatter_add_(1, chosen, made)
+        else:
+            status, chosen = legal * matters.index_select(1, segments.owner), choice + segments.first
+            as_if_legal = (legal.gather(1, chosen) > 0) | ~relevant[:, :n_choices]
+            status.scatter_(1, chosen, torch.where(as_if_legal, 2.0, -2.0))
         placed = torch.where(segments.is_place, status.index_select(1, segments.place), 0.0)
         notes = torch.cat([placed, matters[:, n_choices:]], 1)
         rest = None if n_choices == len(self._heads) else action
-        return HeadFacts(relevant.t().contiguous(), n_legal.t().contiguous(), notes.t().contiguous(), rest)
+        return HeadFacts(
+            relevant.t().contiguous(),
+            n_legal.t().contiguous(),
+            notes.t().contiguous(),
+            rest,
+            mask if joint_entropy and plan.wide else None,
+        )
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self._form.names:

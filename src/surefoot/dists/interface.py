@@ -22,6 +22,9 @@ class HeadTerms(NamedTuple):
     """Their sum over the heads is the joint ln p."""
     entropy: Tensor
     """Of each head given the choices before it; their sum over the heads has the joint entropy as its mean."""
+    expected_entropy: Tensor
+    """Of each head in the mean over all choices before it, whatever was chosen: their sum over the heads is the joint
+    entropy (P13). Where nobody rewards it, the entropies above."""
 
 
 class HeadFacts(NamedTuple):
@@ -35,6 +38,8 @@ class HeadFacts(NamedTuple):
     """[M, B] what `Distribution.heads` wants to know of choices, and of which other heads matter, as numbers."""
     action: Tensor | None = None
     """[B, *action_shape] the stored actions, if some head is no choice: the notes do not say what it did."""
+    mask: Tensor | None = None
+    """[B, M] the masks, if they depend on choices and the notes are for a joint entropy."""
 
 
 class OutputUnits(NamedTuple):
@@ -80,9 +85,10 @@ class Distribution(ABC):
         """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
         return self.log_prob(action).unsqueeze(-1)
 
-    def heads(self, action: Tensor | None, notes: Tensor, entropy_gradient: bool = True) -> HeadTerms:
+    def heads(self, action: Tensor | None, notes: Tensor, joint_entropy: bool = True) -> HeadTerms:
         """The terms of each of the family's `head_names`, from `HeadFacts.action` and a tensor that begins with the
-        rows of `HeadFacts.notes`. Without ``entropy_gradient``, nobody will differentiate the entropies."""
+        rows of `HeadFacts.notes`, both made with the same ``joint_entropy``: whether the expected entropies are asked
+        for and will be differentiated. The distribution is bound to `HeadFacts.mask`, or the whole mask."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
 
@@ -126,8 +132,9 @@ class Family(ABC):
         ones, n_free = torch.ones(self.n_outputs, dtype=torch.float64), 0 if self.free is None else self.free.numel()
         return OutputUnits(ones, torch.zeros_like(ones), torch.zeros(n_free, dtype=torch.float64))
 
-    def head_facts(self, action: Tensor, mask: Tensor | None) -> HeadFacts:
-        """What stored actions [B, *action_shape] and their masks say about the `head_names`."""
+    def head_facts(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadFacts:
+        """What stored actions [B, *action_shape] and their masks say about the `head_names`; with ``joint_entropy``
+        also about what could have been chosen."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
     def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:

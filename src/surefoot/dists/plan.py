@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from surefoot.dists.choosing import Chooser, Level
+from surefoot.dists.conditional import Conditionals, conditionals_of
 from surefoot.dists.dependence import Dependence, dependence_of, depth
 from surefoot.dists.interface import Array
 from surefoot.heads import Head
@@ -32,10 +33,17 @@ class Plan(NamedTuple):
     """[V, S] where the flag of each choice stands, in each context."""
     entry: Tensor
     """[K, C] where, in a row [V·S], the choice of each control in each joint choice stands."""
+    conditionals: Conditionals
+    """What a bonus for the joint entropy needs."""
     levels: Tensor
     """[D, H] bool: the heads that choose first, second, …"""
     has_irrelevant: bool
     wide: bool
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether some choice changes what other heads can do: the joint entropy is then not the sum of theirs."""
+        return self.has_irrelevant or self.wide
 
     def flags(self, mask: Tensor, choice: Tensor) -> Tensor:
         """What of a wide mask [B, M] is in force once choices [B, H] are made: [B, S]."""
@@ -80,6 +88,8 @@ def plan_of(heads: Sequence[Head], wide: bool) -> Plan:
     controls = dependence.controls
     entry = dependence.context[:, controls] * len(owner) + segments.first[controls] + dependence.joint
     depths = torch.tensor([depth(h, heads) for h in range(len(choices))], dtype=torch.int64)
+    everywhere = torch.from_numpy(flag) if wide else torch.arange(len(owner))[None]
+    parents = [head.given if wide else None for head in choices]
     levels = depths == torch.arange(int(depths.max()) + 1 if choices else 0)[:, None]
     given = np.array([head.given or 0 for head in choices], dtype=np.int64)
     return Plan(
@@ -90,6 +100,7 @@ def plan_of(heads: Sequence[Head], wide: bool) -> Plan:
         torch.from_numpy(given[owner]),
         torch.from_numpy(flag),
         entry,
+        conditionals_of(segments, dependence, everywhere, parents),
         levels,
         not bool(dependence.relevant.all()),
         wide,

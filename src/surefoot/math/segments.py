@@ -138,22 +138,29 @@ def chosen(logits: Tensor, status: Tensor, segments: Segments, entropy_gradient:
     A law with one legal entry has ln p and entropy 0, and gets no gradient. Rows stand last: a compiled update computes
     eight of them at a time.
     """
-    entries = torch.where(status > 0, logits.t().index_select(0, segments.place), _illegal(logits.dtype))
-    parts = [(entries, status.abs() > 1)]
-    if len(segments.blocks) > 1:
-        sizes = [math.prod(block) for block in segments.blocks]
-        parts = list(zip(*(torch.split(x, sizes) for x in parts[0]), strict=True))
     found = []
-    for block, part in zip(segments.blocks, parts, strict=True):
-        own, is_chosen = (x.view(*block, x.shape[-1]) for x in part)
-        log_p = torch.log_softmax(own, 1)
+    for log_p, is_chosen in zip(*padded_log_softmax(logits, status, segments, segments.place), strict=True):
         log_prob = torch.where(is_chosen, log_p, 0.0).sum(1)
-        log_p = log_p if entropy_gradient else log_p.detach()
-        found.append((log_prob, -(log_p.exp() * log_p).sum(1)))
+        of_entropy = log_p if entropy_gradient else log_p.detach()
+        found.append((log_prob, -(of_entropy.exp() * of_entropy).sum(1)))
     if len(found) == 1:
         return found[0]
     log_probs, entropies = zip(*found, strict=True)
     return torch.cat(log_probs), torch.cat(entropies)
+
+
+def padded_log_softmax(
+    logits: Tensor, status: Tensor, segments: Segments, column: Tensor
+) -> tuple[list[Tensor], list[Tensor]]:
+    """ln p at each place, and whether it was chosen, of each block [laws, places, B], from logits [B, S] in the columns
+    [W] and what was there as in `chosen`."""
+    entries = torch.where(status > 0, logits.t().index_select(0, column), _illegal(logits.dtype))
+    parts = [(entries, status.abs() > 1)]
+    if len(segments.blocks) > 1:
+        sizes = [math.prod(block) for block in segments.blocks]
+        parts = list(zip(*(torch.split(x, sizes) for x in parts[0]), strict=True))
+    viewed = [[x.view(*block, x.shape[-1]) for x in part] for block, part in zip(segments.blocks, parts, strict=True)]
+    return [torch.log_softmax(own, 1) for own, _ in viewed], [is_chosen for _, is_chosen in viewed]
 
 
 def kl(old: Laws, new: Laws, segments: Segments) -> Tensor:
