@@ -26,7 +26,7 @@ from surefoot.store import CheckpointStore
 from surefoot.train.callbacks import Callback
 from surefoot.train.progress import Bar, Lines, numbers, open_display
 from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
-from surefoot.train.signals import Interrupted
+from surefoot.train.signals import HANDLED, Interrupted
 from surefoot.train.sinks import drop_after, read_metrics
 from train.agents import ROWS, SMALL, Random, checkpoints, lines, same_training, small
 
@@ -230,17 +230,17 @@ def interrupt_at(step: int, number: int) -> Any:
     return callback
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_saves_and_says_where(run: Path, number: int, code: int) -> None:
     agent = small()
-    handlers = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    handlers = [signal.getsignal(each) for each in HANDLED]
     with pytest.raises(Interrupted) as stop:
         agent.learn(100 * ROWS, callback=interrupt_at(2 * ROWS, number), run_dir=run)
     assert stop.value.code == code
     assert str(CheckpointStore(run / "checkpoints").path_of(2 * ROWS)) in str(stop.value)
     assert latest_checkpoint(run).manifest.step == 2 * ROWS
     assert agent.num_timesteps == 2 * ROWS
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
+    assert [signal.getsignal(each) for each in HANDLED] == handlers
 
 
 def test_without_a_run_directory_ctrl_c_acts_as_always() -> None:
@@ -256,6 +256,28 @@ def test_a_second_ctrl_c_does_not_wait(run: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         small().learn(100 * ROWS, callback=twice, run_dir=run)
     assert latest_checkpoint(run).manifest.step == 0
+
+
+@pytest.mark.parametrize("number", HANDLED)
+def test_a_signal_that_is_ignored_stays_ignored(run: Path, number: int) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        agent = small().learn(3 * ROWS, callback=interrupt_at(ROWS, number), run_dir=run)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert agent.num_timesteps == 3 * ROWS
+
+
+def test_a_closed_terminal_that_signals_twice_still_saves(run: Path) -> None:
+    def twice(agent: PPO, record: IterationRecord) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    with pytest.raises(Interrupted) as stop:
+        small().learn(100 * ROWS, callback=twice, run_dir=run)
+    assert stop.value.code == 129
+    assert latest_checkpoint(run).manifest.step == ROWS
 
 
 SCRIPT = """
