@@ -55,6 +55,10 @@ MISTAKES: dict[str, tuple[list[str], list[str]]] = {
         ["CartPole-v1", "--memory.kind", "lstm", "--memory.hidden-size", "1e9"],
         ["memory.hidden_size = 1000000000"],
     ),
+    "huge critic": (
+        ["CartPole-v1", "--critic.kind", "quantile", "--critic.n-quantiles", "1e15"],
+        ["critic.n_quantiles = 1000000000000000"],
+    ),
     "huge rollout": (["CartPole-v1", "--ppo.n-steps", "1e13"], ["ppo.n_steps = 10000000000000 by n_envs = 8", "bytes"]),
     "rollout beyond 64 bits": (["CartPole-v1", "--ppo.n-steps", "1e23"], ["ppo.n_steps = ", "bytes"]),
     "huge number of envs": (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import io
 import json
 import math
 import os
@@ -15,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from surefoot import PPO
 from surefoot.algo.learner import IterationRecord
 from surefoot.config import from_dict, from_toml
 from surefoot.errors import EnvError, MissingExtraError, RunError
+from surefoot.output import forgiving
 from surefoot.rollout.buffer import Rollout
 from surefoot.store import CheckpointStore
 from surefoot.train.callbacks import Callback
@@ -323,6 +327,21 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(bar, Bar)
     bar.show(5, {"time/fps": 100.0})
     bar.close()
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_terminal_that_goes_away_does_not_stop_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar = Bar(0, 10, Console(file=forgiving(Gone()), force_terminal=True))
+    bar.show(5, {"time/fps": 100.0})
+    bar.close()
+    monkeypatch.setattr(sys, "stderr", Gone())
+    small().learn(2 * ROWS, progress_bar=True)
 
 
 def test_numbers_that_are_not_there_are_left_out() -> None:
