@@ -57,7 +57,8 @@ def train_surefoot(task: Task, agent: Agent, seed: int) -> tuple[Trained, Reache
             reached_at = learner.num_timesteps
         return reached_at is not None
 
-    learner = PPO(world_of(task, agent), seed=seed, **task.ppo_settings(agent))
+    plain_critic = {"popart": False}  # as sb3-contrib has it
+    learner = PPO(world_of(task, agent), seed=seed, critic=plain_critic, **task.ppo_settings(agent))
     trained = training.train_surefoot(learner, task.total_steps, task.n_eval_episodes, at_goal)
     return trained, reached_at
 
