@@ -151,7 +151,7 @@ def one_full_disk(run: Path, room: int, for_good: bool) -> str | None:
     if not (run / "metrics.jsonl").read_bytes().endswith(b"}\n"):
         return "a torn line"
     if for_good:
-        _, config, extra = from_snapshot(*latest_checkpoint(run)[:2])
+        _, config, _, extra = from_snapshot(*latest_checkpoint(run)[:2])
         Run.reopen(run, config, goal, extra).close()
     found = [line["step"] for line in read_metrics(run)]
     return None if found == expected else f"the lines are {found}"

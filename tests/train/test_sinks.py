@@ -103,7 +103,7 @@ def test_a_torn_last_line_is_written_again_by_a_resume(tmp_path: Path, torn: int
     before = lines(run)
     content = (run / "metrics.jsonl").read_bytes()
     (run / "metrics.jsonl").write_bytes(content[: -min(torn, len(content))])
-    _, config, extra = from_snapshot(*latest_checkpoint(run)[:2])
+    _, config, _, extra = from_snapshot(*latest_checkpoint(run)[:2])
     Run.reopen(run, config, 4 * ROWS, extra).close()
     assert lines(run) == (before if torn < 10_000 else before[-1:])
 
