@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
@@ -81,14 +82,13 @@ def train_sb3(task: Task, seed: int, *, ortho_init: bool = True, **only_sb3: Any
     return training.train_sb3("stable-baselines3", model, task.total_steps, gym.make(task.env_id), task.n_eval_episodes)
 
 
-def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
+def train_surefoot(task: Task, seed: int, critic: Mapping[str, Any] = MappingProxyType({})) -> Trained:
     from surefoot import PPO
 
     def schedule(start: float, anneal: bool) -> float | str:
         return f"linear({start}, 0)" if anneal else start
 
-    if task.normalize:
-        more = {"observation_statistics": "step"} | more  # as SB3 does
+    more: dict[str, Any] = {"observation_statistics": "step"} if task.normalize else {}  # as SB3 does
     with gym.make(task.env_id) as env:
         log_std_init = training.in_units_of_the_box(task.log_std_init, env.action_space)
     agent = PPO(
@@ -110,6 +110,7 @@ def train_surefoot(task: Task, seed: int, **more: Any) -> Trained:
         policy={"hidden_sizes": task.hidden_sizes, "activation": "tanh", "log_std_init": log_std_init},
         adam_eps=task.adam_eps,
         normalize_advantage="minibatch",  # as SB3 does
+        critic={"popart": False, **critic},  # as SB3 does
         **more,
     )
     return training.train_surefoot(agent, task.total_steps, task.n_eval_episodes)

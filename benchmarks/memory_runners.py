@@ -62,7 +62,8 @@ def train_surefoot(task: Task, agent: Agent, seed: int) -> tuple[Trained, Reache
         log_std_init = training.in_units_of_the_box(0.0, env.action_space)
     if log_std_init:
         settings["policy"] = {**settings["policy"], "log_std_init": log_std_init}
-    learner = PPO(world_of(task, agent), seed=seed, **settings)
+    plain_critic = {"popart": False}  # as sb3-contrib has it
+    learner = PPO(world_of(task, agent), seed=seed, critic=plain_critic, **settings)
     trained = training.train_surefoot(learner, task.total_steps, task.n_eval_episodes, at_goal)
     return trained, reached_at
 

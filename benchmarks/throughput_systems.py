@@ -117,9 +117,9 @@ def make_env(workload: Workload, factored: bool = False) -> Callable[[], gym.Env
 
 
 def surefoot(
-    workload: Workload, factored: bool = False, **more: Any
+    workload: Workload, factored: bool = False, critic: dict[str, Any] | None = None, **more: Any
 ) -> tuple[Callable[[int], None], Callable[[], Report]]:
-    """Surefoot with further settings."""
+    """Surefoot with further settings; without PopArt, which the peers do not have."""
     from surefoot import PPO
 
     layers: dict[str, Any] = {"policy": {"hidden_sizes": workload.hidden}}
@@ -135,6 +135,7 @@ def surefoot(
         batch_size=workload.batch_size,
         n_epochs=workload.n_epochs,
         threads=workload.threads,
+        critic={"popart": False} | (critic or {}),
         **(layers | more),
     )
     steps = [0]

@@ -6,16 +6,23 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from io import TextIOBase
 from typing import Any, TextIO, cast
 
 STANDARD = (1, 2)
 
 
+class Nowhere(TextIOBase):
+    """Takes text and forgets it."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
 class Forgiving:
     """A text stream; what is written to it goes nowhere once writing has failed."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | TextIOBase) -> None:
         self._stream = stream
         self._lost = False
 
@@ -56,12 +63,19 @@ class Forgiving:
 
 def forgiving(stream: TextIO | None) -> TextIO:
     """The stream, but losing it is no error; Python gives None for one that was closed before it started."""
-    return cast(TextIO, Forgiving(_nowhere() if stream is None else stream))
+    return cast(TextIO, Forgiving(Nowhere() if stream is None else stream))
 
 
-@cache
-def _nowhere() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8")
+def occupy_standard() -> None:
+    """Open the standard descriptors that are closed, or the next file would become standard output."""
+    for descriptor in (0, *STANDARD):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != descriptor:
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 @contextmanager

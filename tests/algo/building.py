@@ -23,8 +23,8 @@ register_envs()
 
 
 def learner_on(envs: Envs, **settings: Any) -> Learner:
-    """A learner on opened environments; small networks unless said otherwise."""
-    settings = {"policy": {"hidden_sizes": (16,)}} | settings
+    """A learner on opened environments; unless said otherwise small networks, and a critic that predicts as it is."""
+    settings = {"policy": {"hidden_sizes": (16,)}, "critic": {"popart": False}} | settings
     return Learner(from_flat(**{"n_envs": envs.n_envs, "compile": False} | settings), envs)
 
 

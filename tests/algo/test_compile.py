@@ -393,8 +393,9 @@ def test_long_runs_are_compiled_where_there_is_a_compiler(monkeypatch: pytest.Mo
     assert compiling.decide(True, cpu, 1)
 
 
-def test_without_a_compiler_training_runs_uncompiled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler")
+@pytest.mark.parametrize("named", ["no-such-compiler", "/bin/false"])
+def test_without_a_compiler_training_runs_uncompiled_and_says_so(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.setenv("CXX", named)
     agent = PPO("CartPole-v1", n_envs=2, n_steps=16, batch_size=16, compile=True)
     with pytest.warns(SurefootWarning, match=r"no C\+\+ compiler"):
         agent.learn(32)

@@ -180,9 +180,8 @@ def test_whole_returns_are_the_rewards_to_the_end_of_a_finished_episode() -> Non
 @pytest.mark.parametrize(("n_steps", "logged"), [(3, False), (5, True)])
 def test_calibration_is_of_finished_episodes_only(n_steps: int, logged: bool) -> None:
     """With γ = 0 the return of a step is its reward, 1 or 2: all lie below quantiles that the critic puts at 9."""
-    learner = make_learner(
-        "surefoot/CostlyArm-v0", n_steps=n_steps, batch_size=4 * n_steps, gamma=0.0, critic={"kind": "quantile"}
-    )
+    critic = {"kind": "quantile", "popart": False}
+    learner = make_learner("surefoot/CostlyArm-v0", n_steps=n_steps, batch_size=4 * n_steps, gamma=0.0, critic=critic)
     with torch.no_grad():
         learner.policy.critic.head.bias.fill_(9.0)  # type: ignore[union-attr, operator]
     measures = estimated(learner, learner.collect()).measures

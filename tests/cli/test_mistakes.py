@@ -38,6 +38,39 @@ MISTAKES: dict[str, tuple[list[str], list[str]]] = {
     "no config file": (["CartPole-v1", "--config", "absent.toml"], ["absent.toml"]),
     "module that is not there": (["nowhere:make"], ["nowhere:make"]),
     "device that is not there": (["CartPole-v1", "--device", "gpu"], ["device = 'gpu'"]),
+    "device without numbers": (["CartPole-v1", "--device", "meta"], ["device = 'meta'", "use cpu, cuda"]),
+    "name that is too long": (["CartPole-v1", "--run-dir", "x" * 300], ["run directory xxx", "File name too long"]),
+    "no module and no name": ([":"], ["cannot import the env ':'"]),
+    "relative module": (["..x:y"], ["cannot import the env '..x:y'"]),
+    "markup in the env": (["x[/a]:y"], ["cannot import the env 'x[/a]:y'"]),
+    "huge layers": (
+        ["CartPole-v1", "--policy.hidden-sizes", "100000000", "100000000"],
+        ["policy.hidden_sizes = [100000000, 100000000]", "160,000,001,600,000,000 bytes"],
+    ),
+    "layer beyond 64 bits": (
+        ["CartPole-v1", "--policy.hidden-sizes", "1" + 20 * "0"],
+        ["hidden_sizes", "1.6e+21 bytes"],
+    ),
+    "huge memory": (
+        ["CartPole-v1", "--memory.kind", "lstm", "--memory.hidden-size", "1e9"],
+        ["memory.hidden_size = 1000000000"],
+    ),
+    "huge critic": (
+        ["CartPole-v1", "--critic.kind", "quantile", "--critic.n-quantiles", "1e15"],
+        ["critic.n_quantiles = 1000000000000000"],
+    ),
+    "huge rollout": (["CartPole-v1", "--ppo.n-steps", "1e13"], ["ppo.n_steps = 10000000000000 by n_envs = 8", "bytes"]),
+    "rollout beyond 64 bits": (["CartPole-v1", "--ppo.n-steps", "1e23"], ["ppo.n_steps = ", "bytes"]),
+    "huge number of envs": (
+        ["CartPole-v1", "--n-envs", "1e12", "--ppo.n-steps", "1"],
+        ["n_envs = 1000000000000", "bytes"],
+    ),
+    "deep env arguments": (
+        ["CartPole-v1", "--env-kwargs", '{"a":' * 3000 + "1" + "}" * 3000],
+        ["--env-kwargs", "nested too deeply"],
+    ),
+    "seed beyond 64 bits": (["CartPole-v1", "--seed", "9" * 30], ["seed = 999", "less than"]),
+    "seed of 5,000 digits": (["CartPole-v1", "--seed", "9" * 5000], ["--seed", "5000 characters"]),
     "sizes before the env": (
         ["--policy.hidden-sizes", "8", "8", "CartPole-v1"],
         ["policy.hidden_sizes", "CartPole-v1"],
@@ -72,6 +105,11 @@ def test_a_mistake_is_named_and_nothing_is_written(
         ("ppo = 3", ["ppo = 3"]),
         ("env = 3", ["env = 3"]),
         ("[policy]\nhidden_sizes = 64", ["policy.hidden_sizes = 64"]),
+        ("seed = " + "9" * 5000, ["not valid TOML", "5000 digits"]),
+        ("seed = 0x" + "f" * 5000, ["seed = …", "less than"]),
+        ("[policy]\nactivation = '" + "x" * 5000 + "'", ["policy.activation = 'xxx", "…"]),
+        ("[policy]\nhidden_sizes = " + "[" * 5000 + "]" * 5000, ["not valid TOML", "nested too deeply"]),
+        ("seed = 1\n" + "#" * 2**20, ["longer than 1048576 bytes"]),
     ],
 )
 def test_a_mistake_in_a_file_is_named_and_nothing_is_written(
@@ -84,6 +122,25 @@ def test_a_mistake_in_a_file_is_named_and_nothing_is_written(
     assert ended.code == 2
     assert [part for part in parts if part not in ended.err] == []
     assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ('raise RuntimeError("no licence")', ["RuntimeError: no licence"]),
+        ("def make(:", ["SyntaxError", "line 1"]),
+        ("import sys\nsys.exit(0)", ["SystemExit: 0"]),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named(
+    surefoot: Surefoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, parts: list[str]
+) -> None:
+    (tmp_path / "unimportable.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    ended = surefoot("train", "unimportable:make", "--run-dir", tmp_path / "run", "--quiet")
+    assert ended.code == 2
+    assert [part for part in ["cannot import the env 'unimportable:make'", *parts] if part not in ended.err] == []
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unknown_command_lists_the_known_ones(surefoot: Surefoot) -> None:
@@ -128,7 +185,14 @@ def test_a_directory_without_a_run_is_named(surefoot: Surefoot, tmp_path: Path, 
     assert "holds no run" in ended.err
 
 
-@pytest.mark.parametrize("episodes", ["0", "-1", "many"])
+@pytest.mark.parametrize("command", ["resume", "eval", "inspect"])
+def test_a_run_with_too_long_a_name_is_named(surefoot: Surefoot, command: str) -> None:
+    ended = surefoot(command, "x" * 300)
+    assert ended.code == 2
+    assert "File name too long" in ended.err
+
+
+@pytest.mark.parametrize("episodes", ["0", "-1", "many", "9" * 5000])
 def test_a_wrong_number_of_episodes_is_refused(surefoot: Surefoot, tmp_path: Path, episodes: str) -> None:
     run = tmp_path / "run"
     surefoot.train(run)
@@ -137,10 +201,11 @@ def test_a_wrong_number_of_episodes_is_refused(surefoot: Surefoot, tmp_path: Pat
     assert "--episodes" in ended.err
 
 
-def test_a_negative_seed_of_an_evaluation_is_refused(surefoot: Surefoot, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "9" * 5000])
+def test_a_seed_of_an_evaluation_that_is_none_is_refused(surefoot: Surefoot, tmp_path: Path, seed: str) -> None:
     run = tmp_path / "run"
     surefoot.train(run)
-    ended = surefoot("eval", run, "--seed", "-1")
+    ended = surefoot("eval", run, "--seed", seed)
     assert ended.code == 2
     assert "seed" in ended.err.lower()
 

@@ -63,6 +63,18 @@ def test_a_signal_saves_says_where_and_the_run_can_be_finished(tmp_path: Path, n
     assert [line["step"] for line in lines(run)] == list(range(32, step + 65, 32))
 
 
+def test_many_signals_at_once_are_no_traceback(tmp_path: Path) -> None:
+    training = started(tmp_path / "run")
+    while training.poll() is None:
+        training.send_signal(signal.SIGINT)
+        time.sleep(0.001)
+    _, err = training.communicate(timeout=60)
+    assert training.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
+    assert latest_checkpoint(tmp_path / "run").skipped == []
+
+
 def test_a_killed_training_can_be_finished(tmp_path: Path) -> None:
     run = tmp_path / "run"
     training = started(run, "--run.checkpoint-every", "32")

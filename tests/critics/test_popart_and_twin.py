@@ -93,6 +93,26 @@ def test_returns_without_spread_do_not_blow_up_the_unit() -> None:
     assert float(zero.std) == 1.0
 
 
+def test_without_returns_other_than_0_raw_predictions_are_0() -> None:
+    """A07: what an untrained network puts out would drown small rewards."""
+    inner = quantile()
+    critic = PopArt(inner)
+    seen, weight = torch.ones(3, 1), inner.head.weight.detach().clone()
+    for _ in range(3):
+        assert not critic.mean(critic(seen)).any()
+        assert not critic.risk(critic(seen), 0.1).any()
+        nothing = torch.zeros(3, 2)
+        assert not critic.targets(nothing, nothing, nothing, critic(seen)[:, None].expand(3, 2, -1)).any()
+        critic.absorb(nothing, valid(nothing))
+    returns = torch.tensor([[1e-6, 3e-6]])
+    critic.absorb(returns, valid(returns))
+    assert torch.equal(inner.head.weight, weight)  # they only set the unit
+    # of three rollouts of zeros and one of {1, 3} millionths: mean ½, variance ¼·1 + 3/16·2²
+    assert float(critic.scale.mean) == pytest.approx(0.5e-6)
+    assert float(critic.scale.std) == pytest.approx(1e-6)
+    assert 0 < float(critic.mean(critic(seen)).detach().abs().max()) < 1e-5
+
+
 def test_wrappers_may_be_nested_either_way() -> None:
     """A unit around twins and twins in units say the same."""
     views = (slice(None), slice(None))

@@ -18,9 +18,13 @@ every = pytest.mark.parametrize("case", CHOSEN, ids=str)
 
 
 def costed(case: Case) -> tuple[Critic, WithCost]:
-    """A critic, and an equal one with a cost critic beside it."""
+    """A critic, and an equal one with a cost critic beside it; they have seen returns, and costs of spread 1."""
     settings = CriticConfig.model_validate(case.critic)
-    return case.build(), WithCost(case.build(), build_cost_critic(settings, F, Initialiser(generator(9))))
+    alone, both = case.build(), WithCost(case.build(), build_cost_critic(settings, F, Initialiser(generator(9))))
+    for critic in (alone, both):
+        critic.absorb(2.0 * grid(7), everything())
+    both.absorb_costs(torch.tensor([1.0, -1.0]).repeat(T, N // 2), everything())
+    return alone, both
 
 
 def whole_targets(critic: WithCost, prediction: Tensor, costs: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import contents, store_faults, training_faults, worker_faults
+from faults import contents, run_faults, store_faults, training_faults, worker_faults
 from faults.worker_faults import Watchdog
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -42,6 +42,11 @@ def suites(quick: bool, soak_minutes: float) -> dict[str, Callable[[], Figures]]
         "worker_faults": lambda: worker_faults.worker_faults(10 if few else 100),
         "parent_killed": lambda: worker_faults.parent_killed(10 if few else 100),
         "signals": lambda: training_faults.signals(5 if few else 100),
+        "hangup": run_faults.hangup,
+        "lost_output": lambda: run_faults.lost_output([("reader gone", "full")] if few else None),
+        "full_disk_while_logging": lambda: run_faults.full_disk_while_logging(4 if few else 100),
+        "two_at_once": lambda: run_faults.two_at_once(4 if few else 100),
+        "system_exit": lambda: run_faults.system_exit((0,) if few else (0, 2)),
         "resume": lambda: training_faults.resume(3 if few else 5),
         "soak": lambda: training_faults.soak(0.5 if few else soak_minutes),
     }
@@ -149,10 +154,40 @@ GOALS: dict[str, Goal] = {
         lambda f: f["kills"] >= 100 and f["orphans"] == f["segments_left"] == 0,
     ),
     "signals": Goal(
-        "SIGINT, SIGTERM",
+        "SIGINT, SIGTERM, SIGHUP",
         "at random moments of `surefoot train`",
         "100 of 100 valid checkpoint and right exit code, within 5 s",
         lambda f: clean(f) and f["good"] == f["signals"] >= 100 and f["late"] == 0,
+    ),
+    "hangup": Goal(
+        "SIGHUP, ignored signals",
+        "a terminal that is closed; SIGINT and SIGHUP that the parent ignores",
+        "saved with exit code 129; ignored ones stay ignored",
+        lambda f: clean(f) and f["good"] == f["cases"] == 2,
+    ),
+    "lost_output": Goal(
+        "standard output or error lost",
+        "its reader gone, its disk full, closed: each with each",
+        "9 of 9 train to the end, all saved, exit code 0",
+        lambda f: clean(f) and f["good"] == f["cases"] == 9,
+    ),
+    "full_disk_while_logging": Goal(
+        "full disk while logging",
+        "RLIMIT_FSIZE at random bytes of the metrics, for a while or for good",
+        "100 of 100 train to the end, told once, no line torn or missing once there is room",
+        lambda f: clean(f) and f["good"] == f["cases"] >= 100,
+    ),
+    "two_at_once": Goal(
+        "two processes, one run",
+        "`train` and `resume` while another process trains; then that one is killed",
+        "100 of 100 refused with its process id, and resumed after its death",
+        lambda f: clean(f) and f["refused"] == f["attempts"] >= 100,
+    ),
+    "system_exit": Goal(
+        "`sys.exit` in an env",
+        "while it is made, in reset, step and mask, with and without workers",
+        "24 of 24 named, or made anew in a worker; training is not ended",
+        lambda f: clean(f) and f["named"] == f["cases"] == 24,
     ),
     "resume": Goal(
         "resume",

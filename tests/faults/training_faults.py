@@ -202,11 +202,11 @@ def guard_cost() -> dict[str, Any]:
 
 
 def signals(n: int = 100, seed: int = 0) -> dict[str, Any]:
-    """SIGINT and SIGTERM at random moments: exit code, time to exit, and a checkpoint that verifies."""
+    """SIGINT, SIGTERM and SIGHUP at random moments: exit code, time to exit, and a checkpoint that verifies."""
     chance = random.Random(seed)
     good, late, problems, slowest = 0, 0, [], 0.0
     for i in range(n):
-        number = chance.choice([signal.SIGINT, signal.SIGTERM])
+        number = chance.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder, "run")
             command = [sys.executable, "-m", "surefoot", "train", "CartPole-v1", "--run-dir", str(run), "--quiet"]

@@ -164,7 +164,7 @@ def diagnostics(dotted: str, tmp_path: Path) -> None:
 def max_nonfinite_updates(dotted: str, tmp_path: Path) -> None:
     for limit in (1, 5):
         with pytest.raises(NonFiniteError, match=f"^{limit} optimiser steps in a row"):
-            PPO(huge_rewards, config=build({dotted: limit})).learn(1000)
+            PPO(huge_rewards, config=build({dotted: limit, "critic.popart": False})).learn(1000)
 
 
 def checkpoint_every(dotted: str, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "critic.v_max": Trains([50.0], CATEGORICAL),
     "critic.targets": Trains(["monte_carlo", "backup"], QUANTILE),
     "critic.twin": Trains(["heads", "trunks"]),
-    "critic.popart": Trains([True]),
+    "critic.popart": Trains([False]),
     "critic.clip_mode": critic_clip_mode,
     "memory.kind": Trains(["lstm", "gru"]),
     "memory.hidden_size": Trains([8], {"memory.kind": "lstm"}),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import io
 import json
 import math
 import os
@@ -15,18 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from surefoot import PPO
 from surefoot.algo.learner import IterationRecord
 from surefoot.config import from_dict, from_toml
 from surefoot.errors import EnvError, MissingExtraError, RunError
+from surefoot.output import forgiving
 from surefoot.rollout.buffer import Rollout
 from surefoot.store import CheckpointStore
 from surefoot.train.callbacks import Callback
 from surefoot.train.progress import Bar, Lines, numbers, open_display
 from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
-from surefoot.train.signals import Interrupted
+from surefoot.train.signals import HANDLED, Interrupted
 from surefoot.train.sinks import drop_after, read_metrics
 from train.agents import ROWS, SMALL, Random, checkpoints, lines, same_training, small
 
@@ -229,17 +233,17 @@ def interrupt_at(step: int, number: int) -> Any:
     return callback
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_saves_and_says_where(run: Path, number: int, code: int) -> None:
     agent = small()
-    handlers = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    handlers = [signal.getsignal(each) for each in HANDLED]
     with pytest.raises(Interrupted) as stop:
         agent.learn(100 * ROWS, callback=interrupt_at(2 * ROWS, number), run_dir=run)
     assert stop.value.code == code
     assert str(CheckpointStore(run / "checkpoints").path_of(2 * ROWS)) in str(stop.value)
     assert latest_checkpoint(run).manifest.step == 2 * ROWS
     assert agent.num_timesteps == 2 * ROWS
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
+    assert [signal.getsignal(each) for each in HANDLED] == handlers
 
 
 def test_without_a_run_directory_ctrl_c_acts_as_always() -> None:
@@ -255,6 +259,28 @@ def test_a_second_ctrl_c_does_not_wait(run: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         small().learn(100 * ROWS, callback=twice, run_dir=run)
     assert latest_checkpoint(run).manifest.step == 0
+
+
+@pytest.mark.parametrize("number", HANDLED)
+def test_a_signal_that_is_ignored_stays_ignored(run: Path, number: int) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        agent = small().learn(3 * ROWS, callback=interrupt_at(ROWS, number), run_dir=run)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert agent.num_timesteps == 3 * ROWS
+
+
+def test_a_closed_terminal_that_signals_twice_still_saves(run: Path) -> None:
+    def twice(agent: PPO, record: IterationRecord) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    with pytest.raises(Interrupted) as stop:
+        small().learn(100 * ROWS, callback=twice, run_dir=run)
+    assert stop.value.code == 129
+    assert latest_checkpoint(run).manifest.step == ROWS
 
 
 SCRIPT = """
@@ -300,6 +326,21 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(bar, Bar)
     bar.show(5, {"time/fps": 100.0})
     bar.close()
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_terminal_that_goes_away_does_not_stop_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar = Bar(0, 10, Console(file=forgiving(Gone()), force_terminal=True))
+    bar.show(5, {"time/fps": 100.0})
+    bar.close()
+    monkeypatch.setattr(sys, "stderr", Gone())
+    small().learn(2 * ROWS, progress_bar=True)
 
 
 def test_numbers_that_are_not_there_are_left_out() -> None:

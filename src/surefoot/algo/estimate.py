@@ -58,7 +58,9 @@ def estimate(
     critic, valid = policy.critic, rollout.valid
     reward = rollout.reward
     if rewards is not None:
-        rewards.absorb(reward, rollout.done, valid)
+        factor = rewards.absorb(reward, rollout.done, valid)
+        if not first and factor != 1.0:  # before the first update there is nothing to keep
+            critic.rescale(torch.tensor(factor), torch.tensor(0.0))  # A11
         reward = rewards(reward)
     with torch.inference_mode():
         prediction, successors = predict(rollout, policy)

@@ -35,6 +35,7 @@ class UpdateRecord:
     value_clip_active: float
     """Share of rows whose value gradient the clip changed."""
     entropy: float
+    """Of factored actions the joint entropy; without a bonus for it, from the heads that were relevant."""
     entropy_min: float
     entropy_max: float
     logit_penalty: float

@@ -25,6 +25,8 @@ from surefoot.train.ppo import PPO
 
 EVALUATION_SEED = 1_000_003
 EVALUATION_ENVS = 100
+PLAIN_CRITIC = {"popart": False}
+"""As the kept runs had it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def train(world: World, limit: float | None, seed: int, episodes: int) -> dict[s
     torch.set_num_threads(1)
     register_envs()
     began = time.perf_counter()
-    agent = PPO(world.env, seed=seed, **world.all_settings(limit))
+    agent = PPO(world.env, seed=seed, critic=PLAIN_CRITIC, **world.all_settings(limit))
     agent.learn(world.timesteps())
     seconds = time.perf_counter() - began
     played = play(agent, world.env, episodes, EVALUATION_SEED + seed)

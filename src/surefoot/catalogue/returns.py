@@ -123,7 +123,7 @@ ROWS = (
         formula="r′ = r / std(R),   R_t = γ·R_{t−1} + r_t within an episode",
         tests=(
             "tests/rollout/test_normalisers.py::test_rewards_are_divided_by_the_spread_of_the_discounted_return",
-            "tests/rollout/test_normalisers.py::test_rewards_in_other_units_train_as_well",
+            "tests/small_worlds/test_reward_sizes.py::test_one_bit_is_learned_whatever_it_pays",
         ),
     ),
     Row(
@@ -188,5 +188,6 @@ ROWS = (
             "times too large in raw rewards, and the advantages of the next rollout are made of that error."
         ),
         formula="V_raw = scale·V;   scale → scale′:   w′ = w·scale / scale′,   b′ = b·scale / scale′",
+        tests=("tests/critics/test_reward_scale.py::test_raw_values_do_not_move_with_the_scale",),
     ),
 )

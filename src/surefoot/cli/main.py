@@ -12,7 +12,7 @@ from types import FrameType
 
 from surefoot.cli.options import Parser, add_settings, normalise_argv, whole_number
 from surefoot.errors import SurefootError
-from surefoot.output import forgiving_output, say
+from surefoot.output import forgiving_output, occupy_standard, say
 
 DESCRIPTION = "Surefoot: a PPO that keeps its footing."
 EPILOG = """examples:
@@ -26,6 +26,8 @@ EPILOG = """examples:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command; errors raised on purpose become one message and exit code 2."""
     is_process = argv is None
+    if is_process:
+        occupy_standard()
     if is_process and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt_once)
     try:

@@ -57,7 +57,7 @@ def _support(critic: CriticConfig) -> list[str]:
         found = []
         if critic.v_min >= critic.v_max:
             found.append(f"critic.v_min = {critic.v_min:g} must be below critic.v_max = {critic.v_max:g}")
-        if critic.popart:
+        if critic.popart is True:
             found.append("critic.popart contradicts the fixed support critic.v_min, critic.v_max: drop one of them")
         return found
     return []

@@ -1,8 +1,9 @@
 """Published settings of well-known tasks, under the names of Surefoot.
 
 Sources: rl-baselines3-zoo ``hyperparams/ppo.yml`` (classic control, LunarLander) and CleanRL
-``ppo_continuous_action.py`` (MuJoCo). Where the source uses gSDE noise, which Surefoot does not have, the settings are
-the nearest without it; the figures reached with them are in ``benchmarks/results/learning.md``.
+``ppo_continuous_action.py`` (MuJoCo), neither of which has PopArt. Where the source uses gSDE noise, which Surefoot
+does not have, the settings are the nearest without it; the figures reached with them are in
+``benchmarks/results/learning.md``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any
 from surefoot.config.load import nearest_option
 from surefoot.errors import ConfigError
 
+_PLAIN_CRITIC = {"popart": False}
+
 _MUJOCO: dict[str, Any] = {
     "n_envs": 1,
     "total_timesteps": 1_000_000,
+    "critic": _PLAIN_CRITIC,
     "ppo": {
         "n_steps": 2048,
         "batch_size": 64,
@@ -38,6 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
         "n_envs": 8,
         "total_timesteps": 100_000,
+        "critic": _PLAIN_CRITIC,
         "ppo": {
             "n_steps": 32,
             "batch_size": 256,
@@ -51,6 +56,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "Acrobot-v1": {
         "n_envs": 16,
         "total_timesteps": 500_000,
+        "critic": _PLAIN_CRITIC,
         "ppo": {
             "n_steps": 256,
             "n_epochs": 4,
@@ -63,11 +69,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_envs": 4,
         "total_timesteps": 100_000,
         "policy": {"log_std_init": -math.log(2.0)},  # σ = 1 in the env's units, in half-widths of [−2, 2]
+        "critic": _PLAIN_CRITIC,
         "ppo": {"n_steps": 1024, "n_epochs": 10, "gamma": 0.9, "learning_rate": 1e-3},
     },
     "MountainCarContinuous-v0": {
         "n_envs": 1,
         "total_timesteps": 20_000,
+        "critic": _PLAIN_CRITIC,
         "policy": {"log_std_init": 0.5},
         "ppo": {
             "n_steps": 1024,
@@ -87,6 +95,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "LunarLander-v3": {
         "n_envs": 16,
         "total_timesteps": 1_000_000,
+        "critic": _PLAIN_CRITIC,
         "ppo": {"n_steps": 1024, "n_epochs": 4, "gamma": 0.999, "gae_lambda": 0.98, "ent_coef": 0.01},
     },
     "HalfCheetah-v5": _MUJOCO,

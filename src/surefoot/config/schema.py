@@ -68,7 +68,8 @@ class PPOConfig(Section):
     clip_range: Annotated[float | str, _within(0.0, 10.0)] = 0.2
     """How far the probability ratio may move from 1 before its gradient is cut."""
     clip_range_vf: Annotated[float | str, _within(0.0)] | None = None
-    """How far a value prediction may move from its old one, in normalised reward units; None turns it off."""
+    """How far a value prediction may move from its old one, in spreads of the returns, or in normalised reward units if
+    critic.popart is off; None turns it off."""
     normalize_advantage: Advantages = "rollout"
     """Over what advantages are standardised: the rollout, each minibatch, each env, or not at all."""
     ent_coef: Coefficient = 0.0
@@ -185,12 +186,17 @@ class CriticConfig(Section):
     about CVaR; else lambda, which learns the mean fastest. A backup costs most."""
     twin: Literal["none", "heads", "trunks"] = "none"
     """Two critics, of which the lower is believed: two heads on one trunk, or each with a trunk of its own."""
-    popart: bool = False
-    """Let the critic predict in units of the returns' spread, which is then also the unit of ppo.clip_range_vf; that is
-    all that it adds to a categorical critic, whose support follows the returns anyway."""
+    popart: bool | Literal["auto"] = "auto"
+    """Let the critic predict in units of the returns' spread, so that rewards of any size are learned alike; it is then
+    also the unit of ppo.clip_range_vf. auto does so unless v_min and v_max fix the support."""
     clip_mode: Literal["none", "mean_only", "mean_and_variance", "per_quantile"] = "none"
     """What ppo.clip_range_vf holds near its old value in a quantile or categorical critic: the mean; the mean, with at
     most twice the old spread; or each quantile."""
+
+    @property
+    def in_spreads(self) -> bool:
+        """Whether the critic predicts in units of the returns' spread."""
+        return self.v_min is None if self.popart == "auto" else self.popart
 
 
 class MemoryConfig(Section):

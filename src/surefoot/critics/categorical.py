@@ -100,10 +100,17 @@ class CategoricalCritic(Critic):
 
     @torch.no_grad()
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
-        """The atoms move and the probabilities stay."""
-        self.atoms.mul_(factor).add_(offset)
-        if self.range is not None:
-            self.range.rescale(factor, offset)
+        """The atoms move and the probabilities stay.
+
+        Atoms that were given stay, and the laws are carried over to them. Then a mean moves by up to an atom's width; a
+        law that becomes narrower than that is widened to it, and what leaves the support is lost.
+        """
+        moved = factor * self.atoms + offset
+        if self.range is None:
+            carry_over(self.head, moved, self.atoms)
+            return
+        self.atoms.copy_(moved)
+        self.range.rescale(factor, offset)
 
     def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         del prediction

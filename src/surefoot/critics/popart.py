@@ -13,9 +13,10 @@ class PopArt(Critic):
 
         w′ = w·σ/σ′,   b′ = (σ·b + μ − μ′)/σ′      for every row of the output layer
 
-    The first returns only set the unit: a network that has learned nothing has nothing to keep, and learns best from
-    predictions of size 1. The loss and the clip range are in units of σ. Source: van Hasselt et al. 2016,
-    https://arxiv.org/abs/1602.07714.
+    The first returns that are not all 0 only set the unit: a network that has learned nothing has nothing to keep, and
+    learns best from predictions of size 1. Until then σ = 0 and all raw predictions are 0, so that the outputs of an
+    untrained network enter neither the first returns nor the first advantages, however small the rewards are (A07).
+    The loss and the clip range are in units of σ. Source: van Hasselt et al. 2016, https://arxiv.org/abs/1602.07714.
     """
 
     def __init__(self, inner: Critic) -> None:
@@ -23,6 +24,7 @@ class PopArt(Critic):
         self.inner = inner
         self.n_outputs, self.knows_law = inner.n_outputs, inner.knows_law
         self.scale = ReturnScale()
+        self.scale.std.zero_()
 
     def forward(self, features: Tensor) -> Tensor:
         out: Tensor = self.inner(features)
@@ -42,14 +44,14 @@ class PopArt(Critic):
 
     def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
         """From r + γ·(σx′ + μ) = σx + μ follows x = (r + (γ − 1)·μ)/σ + γ·x′: in this unit the reward is the first."""
-        mean, std = self.scale.mean.to(rewards.device), self.scale.std.to(rewards.device)
-        unit_rewards = (rewards + (discounts - 1.0) * mean) / std
+        mean = self.scale.mean.to(rewards.device)
+        unit_rewards = self.scale.to_unit(rewards + discounts * mean)
         return self.inner.targets(self.scale.to_unit(returns), unit_rewards, discounts, successors)
 
     def absorb(self, returns: Tensor, valid: Tensor) -> None:
-        has_learned, mean, std = bool(self.scale.rollouts), self.scale.mean.clone(), self.scale.std.clone()
+        mean, std = self.scale.mean.clone(), self.scale.std.clone()
         self.scale.absorb(returns, valid)
-        if has_learned:
+        if bool(std):
             self.inner.rescale(std / self.scale.std, (mean - self.scale.mean) / self.scale.std)
         self.inner.absorb(self.scale.to_unit(returns), valid)
 

@@ -48,8 +48,9 @@ class ReturnScale(nn.Module):
         self.std.mul_(factor)
 
     def to_unit(self, raw: Tensor) -> Tensor:
-        """(y − μ)/σ."""
-        return (raw - self.mean.to(raw.device)) / self.std.to(raw.device)
+        """(y − μ)/σ; 0 without a unit, σ = 0."""
+        std = self.std.to(raw.device)
+        return (raw - self.mean.to(raw.device)) / torch.where(std > 0, std, torch.inf)
 
     def to_raw(self, unit: Tensor) -> Tensor:
         """σ·y + μ."""

@@ -37,9 +37,9 @@ class Conditionals(NamedTuple):
     has_parent: Tensor
     """[H] 1, or 0 if none does."""
     of_head: Tensor
-    """[H, L] 1 where a categorical is one of the head."""
+    """[H + O, L + O] 1 where a categorical is one of the head, and for each of the O other heads itself."""
     counts: Tensor
-    """[L + O, K] 1 where a categorical, or one of the O other heads, is active in a joint choice."""
+    """[L + O, K] 1 where a categorical, or another head, is active in a joint choice."""
     chosen: Tensor
     """[K·C] the place of the choice of each parent head in each joint choice."""
     is_active: Tensor
@@ -72,10 +72,11 @@ def conditionals_of(heads: Segments, dependence: Dependence, flag: Tensor, paren
     index = torch.zeros(n_contexts, n_heads, dtype=torch.int64)
     for i, (h, v) in enumerate(active):
         index[v, h] = i
-    of_head = torch.zeros(n_heads, len(active))
-    of_head[[h for h, _ in active], range(len(active))] = 1.0
     counts = [dependence.reach[:, v, h] for h, v in active]
     others = dependence.matters[:, n_heads:].to(torch.float32).unbind(1)
+    owners = [*(h for h, _ in active), *range(n_heads, n_heads + len(others))]
+    of_head = torch.zeros(n_heads + len(others), len(owners))
+    of_head[owners, range(len(owners))] = 1.0
     # The parent heads' own categoricals, in the contexts of each joint choice.
     controls = dependence.controls
     of_controls = index[dependence.context[:, controls], controls]
@@ -90,11 +91,11 @@ def conditionals_of(heads: Segments, dependence: Dependence, flag: Tensor, paren
         torch.tensor([h if p is None else p for h, p in enumerate(parent)], dtype=torch.int64),
         torch.tensor([int(p is not None) for p in parent], dtype=torch.int64),
         of_head,
-        torch.stack([*counts, *others]) if counts or others else dependence.reach.new_zeros(0, 1),
+        torch.stack([*counts, *others]),
         (begins[of_controls] + dependence.joint).flatten(),
         dependence.matters.index_select(1, controls).unsqueeze(-1),
         int(np.searchsorted(ends, int(of_controls.max()), side="right")) + 1 if of_controls.numel() else 0,
-        [h for h, _ in active] == list(range(n_heads)),
+        owners == list(range(len(of_head))),
     )
 
 
@@ -117,14 +118,13 @@ def conditional_terms(logits: Tensor, status: Tensor, table: Conditionals, other
     log_prob = _joined([torch.where(c, log_p, 0.0).sum(1) for log_p, c in zip(log_ps, are_chosen, strict=True)])
     entropy = _joined([-(p * log_p).sum(1) for p, log_p in zip(ps, log_ps, strict=True)])
     taken = entropy.detach() * _joined([c.any(1) for c in are_chosen])
-    weight = table.counts.to(logits.dtype) @ _joint_probability(ps, log_ps, table)
-    n = entropy.shape[0]
-    expected = weight[:n] * entropy
+    if others is not None:
+        entropy = torch.cat([entropy, others])
+    expected = table.counts.to(logits.dtype) @ _joint_probability(ps, log_ps, table) * entropy
     if not table.one_each:
         of_head = table.of_head.to(logits.dtype)
-        log_prob, taken, expected = of_head @ log_prob, of_head @ taken, of_head @ expected
-    if others is not None:
-        expected = torch.cat([expected, weight[n:] * others])
+        of_choice = of_head[: table.first.shape[1], : log_prob.shape[0]]
+        log_prob, taken, expected = of_choice @ log_prob, of_choice @ taken, of_head @ expected
     return ConditionalTerms(log_prob, taken, expected)
 
 

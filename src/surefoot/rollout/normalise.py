@@ -106,8 +106,12 @@ class RewardNormaliser:
         self.moments = Moments.empty(())
         self.running = torch.zeros(n_envs, dtype=torch.float64)
 
-    def absorb(self, reward: Tensor, done: Tensor, valid: Tensor) -> None:
-        """Count a rollout's raw rewards [T, N]."""
+    def absorb(self, reward: Tensor, done: Tensor, valid: Tensor) -> float:
+        """Count a rollout's raw rewards [T, N]; what predictions in the old unit become in the new one, as a factor.
+
+        It is old scale / new scale (A11), but 1 if there was no unit before, because no return had differed from 0.
+        """
+        old = self._found_scale()
         # In numpy: a row is few numbers, so that the time is that of the calls.
         rewards, rows = reward.double().cpu().numpy(), valid.bool().cpu().numpy()
         ends = done.bool().cpu().numpy() | ~rows
@@ -122,14 +126,19 @@ class RewardNormaliser:
             running = running * stays[t]
         self.running = torch.from_numpy(running)
         self.moments = merge(self.moments, Moments.from_batch(torch.from_numpy(discounted[rows])))
+        return old / self.scale if old is not None else 1.0
 
     @property
     def scale(self) -> float:
         """What rewards are divided by."""
+        return self._found_scale() or 1.0
+
+    def _found_scale(self) -> float | None:
+        """None as long as every return was 0."""
         std, mean = float(self.moments.std), abs(float(self.moments.mean))
-        if std > 1e-4 * mean and std > 0:
+        if std > 1e-4 * mean:
             return std
-        return mean if mean > 0 else 1.0  # returns that do not vary are scaled by their size
+        return mean if mean > 0 else None  # returns that do not vary are scaled by their size
 
     def __call__(self, reward: Tensor) -> Tensor:
         """Scaled and clipped rewards."""

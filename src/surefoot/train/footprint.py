@@ -53,13 +53,14 @@ def needs(config: Config, layout: Layout | None = None) -> dict[str, int]:
     hidden = [1, *policy.hidden_sizes]
     gates = {"none": 0, "lstm": 4, "gru": 3}[memory.kind]
     after = [memory.hidden_size, *memory.output_sizes]
-    outputs = {"scalar": 1, "quantile": critic.n_quantiles, "categorical": critic.n_atoms}[critic.kind]
+    outputs = "n_atoms" if critic.kind == "categorical" else "n_quantiles"
+    n_outputs = 1 if critic.kind == "scalar" else getattr(critic, outputs)
     seen = 0 if layout is None else sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in layout.leaves)
     parameters = {
         f"policy.hidden_sizes = {_list(policy.hidden_sizes)}": sum(m * n for m, n in pairwise(hidden)),
         f"memory.hidden_size = {memory.hidden_size}": gates * memory.layers * memory.hidden_size**2,
         f"memory.output_sizes = {_list(memory.output_sizes)}": sum(m * n for m, n in pairwise(after)) if gates else 0,
-        f"critic with {outputs} outputs": outputs * (after[-1] if gates else last),
+        f"critic.{outputs} = {n_outputs}": n_outputs * (after[-1] if gates else last),
     }
     return {name: PARAMETER_BYTES * count for name, count in parameters.items()} | {
         f"n_envs = {config.n_envs}": ENV_BYTES * config.n_envs,
