@@ -53,7 +53,8 @@ bench-risk: setup  ## limits on worlds with known answers, into benchmarks/resul
 faults: setup  ## the long fault suites, into docs/reliability.md
 	cd tests && ../$(BIN)/python -m faults.report
 
-docs: setup  ## regenerate the documents that hold figures
+docs: setup  ## regenerate the documents that are made from data and figures
+	$(BIN)/python docs/generate_pitfalls.py
 	$(BIN)/python docs/generate_risk_table.py
 	$(BIN)/python benchmarks/learning.py --report
 	$(BIN)/python benchmarks/memory.py --report

@@ -18,7 +18,7 @@ ROOT = Path(surefoot.__file__).parent
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("types", "errors", "output", "spaces", "heads", "masks"),
-    ("config", "math"),
+    ("config", "math", "catalogue"),
     ("nets", "dists", "optim", "envs", "market", "growth", "store"),
     ("policy", "critics"),
     ("rollout", "risk"),
@@ -114,7 +114,8 @@ def loaded_after(statement: str, watched: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "statement", ["import surefoot", "import surefoot; surefoot.__version__", "import surefoot.config"]
+    "statement",
+    ["import surefoot", "import surefoot; surefoot.__version__", "import surefoot.config, surefoot.catalogue"],
 )
 def test_importing_the_package_imports_neither_torch_nor_gymnasium(statement: str) -> None:
     assert loaded_after(statement, "torch gymnasium numpy tensorboard") == "[]"

@@ -50,6 +50,10 @@ class MissingExtraError(SurefootError):
     """An optional package is needed and not installed."""
 
 
+class CatalogueError(SurefootError):
+    """A row was asked for that the catalogue does not have."""
+
+
 class CodeCacheError(SurefootError):
     """There is no directory for compiled code that only its user can write."""
 
