@@ -72,7 +72,7 @@ on another seed: RepeatPreviousEasy came to 0.73 in 150,000 steps with γ 0.95 a
 
 FACTORED = """## Factored actions
 
-`surefoot.envs.Greenhouse`: an operation (wait, plant, prune), a slot, a kind and dials, most of which matter only for
+`surefoot.worlds.Greenhouse`: an operation (wait, plant, prune), a slot, a kind and dials, most of which matter only for
 some operations, under masks that depend on the operation; every order carried out pays 1, 32 an episode. The flat agent
 has one action for each element of the product, with the masks that say the same, and the same settings. The goal is
 99 % of the optimum.

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from surefoot.envs import Greenhouse, Recall, TMaze
+from surefoot.worlds import Greenhouse, Recall, TMaze
 
 Env = gym.Env[Any, Any]
 POSITIONS = {"CartPole-v1": (1.0, 0.0, 1.0, 0.0), "Pendulum-v1": (1.0, 1.0, 0.0)}

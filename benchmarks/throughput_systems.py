@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from surefoot.heads import HeadSpec
+from surefoot.actions.heads import HeadSpec
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def make_env(workload: Workload, factored: bool = False) -> Callable[[], gym.Env
     if workload.max_steps is not None:
         return lambda: gym.make(workload.env, max_episode_steps=workload.max_steps)
     if workload.env.startswith("surefoot/"):
-        from surefoot.envs import register_envs
+        from surefoot.worlds import register_envs
 
         register_envs()
     return lambda: Masked(gym.make(workload.env)) if workload.masked else gym.make(workload.env)

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from surefoot.nets.recurrence import recur
+from surefoot.fast.recurrence import recur
 
 WIDTH, ENVS, SEQUENCES, LENGTH, ROUNDS = 64, 8, 2, 256, 40
 WINDOWS = (64, 256)

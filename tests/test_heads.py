@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 
 import surefoot
+from surefoot.actions.heads import HeadSpec, assemble, choices_first, heads_of, parts_of
+from surefoot.actions.masks import MaskForm
 from surefoot.errors import ConfigError, UnsupportedSpaceError
-from surefoot.heads import HeadSpec, assemble, choices_first, heads_of, parts_of
-from surefoot.masks import MaskForm
 
 OP = HeadSpec("op", ("WAIT", "GERMINATE", "PRUNE"))
 SLOT = HeadSpec("slot", 3, relevant_when={"op": ("GERMINATE", "PRUNE")})

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from surefoot import math as math
+    from surefoot.actions.heads import HeadSpec as HeadSpec
     from surefoot.config import Config as Config
     from surefoot.config.presets import preset as preset
-    from surefoot.heads import HeadSpec as HeadSpec
     from surefoot.train.ppo import PPO as PPO
 
     __version__: str
@@ -19,7 +19,7 @@ __all__ = ["PPO", "Config", "HeadSpec", "__version__", "math", "preset"]
 _HOMES = {
     "PPO": "surefoot.train.ppo",
     "Config": "surefoot.config",
-    "HeadSpec": "surefoot.heads",
+    "HeadSpec": "surefoot.actions.heads",
     "preset": "surefoot.config.presets",
 }
 

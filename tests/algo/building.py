@@ -14,10 +14,10 @@ from surefoot.algo.learner import IterationRecord, Learner
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.step import EagerStep
 from surefoot.config import from_flat
-from surefoot.envs import register_envs
 from surefoot.rollout.buffer import Rollout
-from surefoot.rollout.envs import Envs
 from surefoot.rollout.make import EnvLike, make_envs
+from surefoot.vector.interface import Envs
+from surefoot.worlds import register_envs
 
 register_envs()
 

@@ -13,14 +13,14 @@ from gymnasium import spaces
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from surefoot import PPO
-from surefoot.algo import compiling
-from surefoot.algo.compiled import CompiledStep, Run, to_machine_code
+from surefoot.actions.heads import HeadSpec
 from surefoot.algo.learner import Learner
-from surefoot.algo.rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
 from surefoot.algo.step import EagerStep
 from surefoot.errors import ConfigError, SurefootWarning
-from surefoot.heads import HeadSpec
-from surefoot.nets.kernel import load_kernel
+from surefoot.fast import decision as compiling
+from surefoot.fast.compiled_step import CompiledStep, Run, to_machine_code
+from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
+from surefoot.fast.kernel import load_kernel
 from surefoot.rollout.sequences import cut, pack
 
 needs_compiler = pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")

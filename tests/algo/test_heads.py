@@ -16,17 +16,17 @@ from torch import Tensor
 
 from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
+from surefoot.actions.distribution import HeadFacts
+from surefoot.actions.heads import HeadSpec
 from surefoot.algo.batch import Batch, facts_of
 from surefoot.algo.coefficients import CoefficientPlan
-from surefoot.algo.compiled import CompiledStep
 from surefoot.algo.heads import HEAD_SUMS, head_sums
 from surefoot.algo.learner import Learner
 from surefoot.config import from_flat
-from surefoot.dists.interface import HeadFacts
-from surefoot.envs import register_envs
 from surefoot.errors import ConfigError
-from surefoot.heads import HeadSpec
+from surefoot.fast.compiled_step import CompiledStep
 from surefoot.math import kl
+from surefoot.worlds import register_envs
 
 register_envs()
 NAMES = ("op", "slot", "kind")

@@ -14,8 +14,8 @@ from torch import Tensor
 from algo.building import iterate, learner_on, make_learner, updates, values_of
 from rollout.worlds import SOURCES, Scripted, open_envs
 from surefoot.algo.learner import Learner, LearnerState
-from surefoot.envs import ENTRY_POINTS
 from surefoot.errors import ConfigError, SurefootError
+from surefoot.worlds import ENTRY_POINTS
 
 ENVS = [
     "CartPole-v1",

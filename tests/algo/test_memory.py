@@ -14,8 +14,8 @@ from rollout.worlds import open_envs
 from surefoot.algo.batch import SequenceBatches, flatten
 from surefoot.algo.estimate import estimate, predict
 from surefoot.algo.learner import Learner
-from surefoot.envs import TMaze
 from surefoot.rollout.buffer import Rollout
+from surefoot.worlds import TMaze
 
 MEMORIES: dict[str, dict[str, Any]] = {
     "lstm": {"memory": {"kind": "lstm", "hidden_size": 8}},

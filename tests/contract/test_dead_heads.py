@@ -1,6 +1,6 @@
 """The contract of environments with factored actions: an irrelevant head changes nothing (F07).
 
-A new environment adds a line to WORLDS; anyone can run `surefoot.envs.check_dead_heads` on their own.
+A new environment adds a line to WORLDS; anyone can run `surefoot.worlds.check_dead_heads` on their own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from surefoot.envs import Greenhouse, check_dead_heads
+from surefoot.actions.heads import HeadSpec
 from surefoot.errors import EnvError
-from surefoot.heads import HeadSpec
+from surefoot.worlds import Greenhouse, check_dead_heads
 
 WORLDS: dict[str, Callable[[], gymnasium.Env[Any, Any]]] = {
     "greenhouse": Greenhouse,

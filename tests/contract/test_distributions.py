@@ -1,4 +1,4 @@
-"""The contract of `surefoot.dists`: every family runs every test here. A new family adds a line to CASES."""
+"""The contract of `surefoot.actions`: every family runs every test here. A new family adds a line to CASES."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from surefoot.dists import Distribution, Family, family_for
+from surefoot.actions import Distribution, Family, family_for
 
 B = 5
 

@@ -1,4 +1,4 @@
-"""The contract of `surefoot.rollout.envs.Envs`: every kind of environment runs every test here.
+"""The contract of `surefoot.vector.interface.Envs`: every kind of environment runs every test here.
 
 A new implementation adds a line to SOURCES in `rollout.worlds`.
 """
@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from rollout.worlds import KINDS, SOURCES, Kind, Scripted, open_envs
-from surefoot.envs import Identity, register_envs
-from surefoot.rollout.envs import Envs, Step
 from surefoot.spaces import Layout
+from surefoot.vector.interface import Envs, Step
+from surefoot.worlds import Identity, register_envs
 
 register_envs()
 

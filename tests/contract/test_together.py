@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from surefoot import PPO
-from surefoot.algo.compiling import has_compiler
-from surefoot.envs import Greenhouse, register_envs
+from surefoot.fast.decision import has_compiler
+from surefoot.worlds import Greenhouse, register_envs
 
 register_envs()
 

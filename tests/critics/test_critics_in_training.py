@@ -10,8 +10,8 @@ import torch
 from algo.building import batch_of, by_part, gradient_of, iterate, make_learner, shake, values_of
 from critics.cases import CASES, Case, everything, features, grid, targets_of
 from surefoot import PPO
-from surefoot.algo.compiling import has_compiler
 from surefoot.algo.record import UpdateRecord
+from surefoot.fast.decision import has_compiler
 
 VALUE_ONLY: dict[str, Any] = {"vf_coef": 1.0, "ent_coef": 0.0}
 every_kind = pytest.mark.parametrize("kind", ["scalar", "quantile", "categorical"])

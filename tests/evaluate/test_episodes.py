@@ -10,11 +10,11 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from surefoot import PPO
-from surefoot.envs import Bandit, Identity
 from surefoot.errors import ConfigError, EnvError, SurefootError
 from surefoot.evaluate.episodes import Evaluation, Seen, play
-from surefoot.rollout.group import EnvGroup
 from surefoot.spaces import Array
+from surefoot.vector.group import EnvGroup
+from surefoot.worlds import Bandit, Identity
 from train.agents import ROWS, SMALL, Random, parameters, small
 
 
@@ -199,7 +199,7 @@ def test_rewards_and_observations_are_raw_and_normalised_as_trained() -> None:
 
 @pytest.mark.parametrize("fault", ["nan_reward", "nan_observation"])
 def test_a_number_that_is_not_finite_is_named(fault: Any) -> None:
-    from surefoot.envs import Broken
+    from surefoot.worlds import Broken
 
     agent = small(lambda: Broken("dtype"))
     with pytest.raises(SurefootError, match=r"(reward|observation).* nan"):

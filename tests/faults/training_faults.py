@@ -27,9 +27,9 @@ import torch
 
 from faults.worker_worlds import FALTERING
 from surefoot import PPO
+from surefoot.actions.distribution import Distribution
 from surefoot.algo import estimate
 from surefoot.config import from_flat
-from surefoot.dists.interface import Distribution
 from surefoot.errors import NonFiniteError, SurefootError, SurefootWarning
 from surefoot.math.returns import gae as advantages_of
 from surefoot.store import CheckpointStore

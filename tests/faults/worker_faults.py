@@ -20,7 +20,7 @@ import numpy as np
 
 from faults.worker_worlds import Do, Obedient, Unreliable
 from surefoot.errors import EnvError
-from surefoot.rollout.workers import WorkerEnvs
+from surefoot.workers.envs import WorkerEnvs
 
 SHARED_MEMORY = Path("/dev/shm")
 ORPHAN_SECONDS = 2.0
@@ -116,7 +116,7 @@ def start_parent(mark: str, code: str = "") -> subprocess.Popen[str]:
 import sys, threading
 import numpy as np
 from faults.worker_worlds import Do, Obedient
-from surefoot.rollout.workers import WorkerEnvs
+from surefoot.workers.envs import WorkerEnvs
 def make():
     return WorkerEnvs(lambda: Obedient(grandchild=True), 4, 2)
 fork = 0

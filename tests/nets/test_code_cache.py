@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from surefoot import PPO
-from surefoot.algo import compiling
 from surefoot.errors import CodeCacheError, SurefootWarning
-from surefoot.nets.code_cache import OWN_VARIABLE, TORCH_VARIABLE, private_cache, use_private_cache
-from surefoot.nets.kernel import load_kernel
+from surefoot.fast import decision as compiling
+from surefoot.fast.code_cache import OWN_VARIABLE, TORCH_VARIABLE, private_cache, use_private_cache
+from surefoot.fast.kernel import load_kernel
 
 SETTINGS: dict[str, Any] = {
     "n_envs": 2,

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from surefoot.algo.compiling import has_compiler
-from surefoot.nets.kernel import panels
-from surefoot.nets.recurrence import fits, recur
+from surefoot.fast.decision import has_compiler
+from surefoot.fast.kernel import panels
+from surefoot.fast.recurrence import fits, recur
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from surefoot import PPO
-from surefoot.algo.compiling import has_compiler
-from surefoot.nets.kernel import load_kernel
-from surefoot.policy.few_rows import FewRows
+from surefoot.fast.cpu_actor import FewRows
+from surefoot.fast.decision import has_compiler
+from surefoot.fast.kernel import load_kernel
 
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 

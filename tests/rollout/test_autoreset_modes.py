@@ -31,8 +31,8 @@ from surefoot.algo.estimate import estimate
 from surefoot.algo.learner import Learner
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.rollout.buffer import Rollout
-from surefoot.rollout.envs import Envs
-from surefoot.rollout.vector import VectorEnvs
+from surefoot.vector.gymnasium_vector import VectorEnvs
+from surefoot.vector.interface import Envs
 
 GAMMA, LAMBDA = 0.9, 0.8
 N_ENVS, N_STEPS = 3, 32

@@ -11,12 +11,12 @@ from gymnasium import Env, spaces
 
 from algo.building import learner_on, make_learner
 from rollout.worlds import Scripted, Strict, observation_at
-from surefoot.envs import Broken
-from surefoot.envs.broken import Fault
 from surefoot.errors import EnvError, SurefootError
-from surefoot.rollout.envs import env_seeds
-from surefoot.rollout.group import EnvGroup
-from surefoot.rollout.workers import WorkerEnvs
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.interface import env_seeds
+from surefoot.workers.envs import WorkerEnvs
+from surefoot.worlds import Broken
+from surefoot.worlds.broken import Fault
 
 NO_ACTIONS = np.zeros(2, np.int64)
 

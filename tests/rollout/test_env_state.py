@@ -13,10 +13,10 @@ from gymnasium.envs.classic_control import CartPoleEnv
 from gymnasium.wrappers import NormalizeObservation, OrderEnforcing, TimeLimit, TransformReward
 
 from algo.building import make_learner
-from surefoot.envs import ENTRY_POINTS, register_envs
 from surefoot.errors import EnvStateError
-from surefoot.rollout.env_state import Resumable, capture, restore
-from surefoot.rollout.group import EnvGroup
+from surefoot.vector.env_state import Resumable, capture, restore
+from surefoot.vector.group import EnvGroup
+from surefoot.worlds import ENTRY_POINTS, register_envs
 
 register_envs()
 

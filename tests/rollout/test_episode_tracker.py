@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.rollout.episodes import EpisodeTracker
+from surefoot.rollout.episode_statistics import EpisodeTracker
 
 
 def step(

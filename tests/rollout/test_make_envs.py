@@ -10,9 +10,9 @@ from gymnasium.wrappers import TimeLimit
 
 from rollout.worlds import Clockwork, Scripted
 from surefoot.errors import ConfigError, EnvError, UnsupportedSpaceError
-from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import env_factory, make_envs, own_n_envs
-from surefoot.rollout.vector import VectorEnvs
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.gymnasium_vector import VectorEnvs
 
 
 def heavy_pendulum(g: float = 10.0) -> gymnasium.Env[Any, Any]:
@@ -45,7 +45,7 @@ def test_a_callable_makes_as_many_envs_as_wanted_with_their_arguments() -> None:
 
 
 def test_a_module_path_makes_envs() -> None:
-    envs = make_envs("surefoot.envs.bandit:Bandit", 2, {"n_pulls": 7})
+    envs = make_envs("surefoot.worlds.bandit:Bandit", 2, {"n_pulls": 7})
     assert isinstance(envs, EnvGroup)
     assert envs.n_envs == 2
 
@@ -72,8 +72,8 @@ def test_a_vector_env_is_taken_as_it_is() -> None:
         ("NoSuchThing-v0", {}, "NoSuchThing"),
         ("CartPole-v1", {"colour": "red"}, "colour"),
         ("no.such.module:Env", {}, r"no\.such\.module"),
-        ("surefoot.envs.bandit:Nothing", {}, "Nothing"),
-        ("surefoot.envs.corridor:LEAVE_REWARD", {}, "not callable"),
+        ("surefoot.worlds.bandit:Nothing", {}, "Nothing"),
+        ("surefoot.worlds.corridor:LEAVE_REWARD", {}, "not callable"),
     ],
 )
 def test_an_env_that_cannot_be_made_is_named(env: str, kwargs: dict[str, Any], said: str) -> None:

@@ -15,14 +15,14 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import batch_space
 
 from algo.building import learner_on
+from surefoot.actions.heads import HeadSpec
 from surefoot.algo.learner import Learner
-from surefoot.envs import Greenhouse
 from surefoot.errors import ConfigError, EnvError
-from surefoot.heads import HeadSpec
-from surefoot.rollout.envs import Envs
-from surefoot.rollout.group import EnvGroup
-from surefoot.rollout.vector import VectorEnvs
-from surefoot.rollout.workers import WorkerEnvs
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.gymnasium_vector import VectorEnvs
+from surefoot.vector.interface import Envs
+from surefoot.workers.envs import WorkerEnvs
+from surefoot.worlds import Greenhouse
 
 Array = np.ndarray[Any, Any]
 Source = Literal["method", "info", "observation", "observation by head"]

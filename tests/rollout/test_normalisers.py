@@ -17,9 +17,9 @@ from surefoot import PPO
 from surefoot.algo.estimate import estimate
 from surefoot.algo.learner import Learner
 from surefoot.errors import ConfigError
-from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
-from surefoot.rollout.workers import WorkerEnvs
 from surefoot.spaces import Layout
+from surefoot.vector.normalize import ObservationNormaliser, RewardNormaliser
+from surefoot.workers.envs import WorkerEnvs
 
 Array = np.ndarray[Any, Any]
 LINE = Layout.of(spaces.Box(-np.inf, np.inf, (2,), np.float32))

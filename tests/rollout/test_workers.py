@@ -25,13 +25,13 @@ from gymnasium import spaces
 from faults.worker_faults import env_raises, marked, parent_killed, segments, start_parent, worker_faults
 from faults.worker_worlds import Closing, Do, Faltering, Obedient, Rich, Sized, Slow, Talkative
 from surefoot.config import Config
-from surefoot.envs import Broken
 from surefoot.errors import ConfigError, EnvError, EnvStateError
-from surefoot.rollout.envs import Step
-from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import make_envs
-from surefoot.rollout.workers import WorkerEnvs
 from surefoot.spaces import Array
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.interface import Step
+from surefoot.workers.envs import WorkerEnvs
+from surefoot.worlds import Broken
 
 pytestmark = pytest.mark.timeout(60)
 TIMEOUT = 1.0
@@ -241,7 +241,7 @@ class TestMaking:
         script = tmp_path / "script.py"
         script.write_text(
             "import gymnasium, numpy as np\n"
-            "from surefoot.rollout.workers import WorkerEnvs\n"
+            "from surefoot.workers.envs import WorkerEnvs\n"
             "class Mine(gymnasium.Env):\n"
             "    observation_space = gymnasium.spaces.Discrete(3)\n"
             "    action_space = gymnasium.spaces.Discrete(2)\n"
@@ -518,7 +518,7 @@ class TestEnd:
 import signal
 import numpy as np
 from faults.worker_worlds import Obedient
-from surefoot.rollout.workers import WorkerEnvs
+from surefoot.workers.envs import WorkerEnvs
 received = []
 signal.signal(signal.SIGINT, lambda *_: received.append("int"))
 envs = WorkerEnvs(Obedient, 4, 2)

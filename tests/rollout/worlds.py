@@ -12,9 +12,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from surefoot.rollout.envs import Envs
-from surefoot.rollout.group import EnvGroup
-from surefoot.rollout.vector import VectorEnvs
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.gymnasium_vector import VectorEnvs
+from surefoot.vector.interface import Envs
 
 Array = np.ndarray[Any, Any]
 Kind = Literal["box", "dict", "tuple"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from surefoot import PPO
-from surefoot.envs import Identity
+from surefoot.worlds import Identity
 
 BEST = 0.95
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from surefoot import PPO
-from surefoot.envs import Bandit, ContinuousTarget, Corridor, Identity, ToyEnv
+from surefoot.worlds import Bandit, ContinuousTarget, Corridor, Identity, ToyEnv
 
 THRESHOLD = 0.95
 SETTINGS: dict[str, Any] = {

@@ -15,9 +15,9 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from rollout.worlds import Clockwork, Ticking
-from surefoot.envs import Broken
-from surefoot.envs.broken import Fault
 from surefoot.errors import EnvError, NonFiniteError, SurefootError, SurefootWarning, UnsupportedSpaceError
+from surefoot.worlds import Broken
+from surefoot.worlds.broken import Fault
 from train.agents import Random, parameters, small
 
 

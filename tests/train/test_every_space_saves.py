@@ -14,8 +14,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from surefoot import PPO
+from surefoot.actions.heads import heads_of
 from surefoot.errors import SurefootError
-from surefoot.heads import heads_of
 from surefoot.spaces import Layout
 from surefoot.store import read_manifest
 from train.agents import ROWS, Info, checkpoints, same_training, small

@@ -16,8 +16,8 @@ from gymnasium.vector import SyncVectorEnv
 import surefoot
 from surefoot import PPO
 from surefoot.errors import ConfigError, SurefootError, SurefootWarning
-from surefoot.rollout.described import DescribedEnvs
 from surefoot.store import read_manifest
+from surefoot.vector.described import DescribedEnvs
 from train.agents import ROWS, SMALL, Random, dict_space, image_space, parameters, same_training, small
 
 

@@ -13,9 +13,9 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from surefoot import PPO
-from surefoot.envs import Identity
 from surefoot.errors import CheckpointError, ConfigError, SurefootError, SurefootWarning
 from surefoot.store import read_manifest
+from surefoot.worlds import Identity
 from train.agents import ROWS, SMALL, Random, parameters, same_training, small
 
 VARIED: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from surefoot.dists.interface import Family
+from surefoot.actions.distribution import Family
 from surefoot.optim.flat import FlatParameters
 
 OUTPUT_LAYER = ("head.linear.weight", "head.linear.bias", "head.free")

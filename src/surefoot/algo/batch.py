@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefoot.actions.distribution import Family, HeadFacts
 from surefoot.algo.estimate import Estimates
 from surefoot.config import Config
-from surefoot.dists.interface import Family, HeadFacts
 from surefoot.policy.memory import Recall
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.sequences import cut, pack

@@ -18,7 +18,7 @@ from surefoot.math.returns import gae
 from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
-from surefoot.rollout.normalise import RewardNormaliser
+from surefoot.vector.normalize import RewardNormaliser
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from surefoot.actions.distribution import Family, HeadFacts
 from surefoot.algo.coefficients import Coefficients
 from surefoot.config import PPOConfig
-from surefoot.dists.interface import Family, HeadFacts
 from surefoot.math import kl
 from surefoot.math.surrogate import Bound, bound_log_ratio, clip_fraction_indicator
 from surefoot.optim.flat import FlatParameters

@@ -14,10 +14,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from surefoot.actions.distribution import Family
+from surefoot.actions.heads import HeadSpec, nearest
+from surefoot.actions.registry import family_for
 from surefoot.algo.action_units import in_box_units
 from surefoot.algo.coefficients import CoefficientPlan, value_at
-from surefoot.algo.compiled import CompiledStep
-from surefoot.algo.compiling import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
 from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
 from surefoot.algo.record import UpdateRecord
@@ -27,22 +28,21 @@ from surefoot.algo.step import EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
 from surefoot.config.schema import changed
-from surefoot.dists.interface import Family
-from surefoot.dists.registry import family_for
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
-from surefoot.heads import HeadSpec, nearest
-from surefoot.nets.kernel import load_kernel
+from surefoot.fast.compiled_step import CompiledStep
+from surefoot.fast.decision import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
+from surefoot.fast.kernel import load_kernel
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
 from surefoot.risk.build import build_risk, warn_if_thin
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
-from surefoot.rollout.described import DescribedEnvs
-from surefoot.rollout.envs import Envs
-from surefoot.rollout.masks import ObservedMasks
-from surefoot.rollout.normalise import ObservationNormaliser, RewardNormaliser
 from surefoot.spaces import Layout
+from surefoot.vector.described import DescribedEnvs
+from surefoot.vector.interface import Envs
+from surefoot.vector.masks import ObservedMasks
+from surefoot.vector.normalize import ObservationNormaliser, RewardNormaliser
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from surefoot.actions.distribution import Distribution, Family
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.heads import estimated_divergence
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
-from surefoot.dists.interface import Distribution, Family
 from surefoot.math.surrogate import bound_log_ratio, clipped_surrogate
 
 LOGIT_BOUND = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from surefoot.dists.interface import Family
+from surefoot.actions.distribution import Family
 from surefoot.errors import EnvError
 from surefoot.rollout.buffer import Rollout, digest
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from surefoot.actions.distribution import Family
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadNorms
 from surefoot.algo.objective import Measured, objective
 from surefoot.config import PPOConfig
-from surefoot.dists.interface import Family
 from surefoot.math.advantages import normalise
 from surefoot.optim.adam import Adam
 from surefoot.optim.flat import FlatParameters

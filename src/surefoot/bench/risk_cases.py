@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.envs import CostlyArm, CrashPortfolio, SafeOrRisky, WindyCliff
-from surefoot.envs.windy_cliff import FORWARD
 from surefoot.spaces import Array
+from surefoot.worlds import CostlyArm, CrashPortfolio, SafeOrRisky, WindyCliff
+from surefoot.worlds.windy_cliff import FORWARD
 
 COMMON: dict[str, Any] = {
     "gamma": 1.0,

@@ -15,7 +15,7 @@ TOLERANCE = 0.05
 INTRODUCTION = """# Does risk reach the policy?
 
 Made by `surefoot bench risk`; with `--report` it only rewrites this page from the runs kept in `risk/`. Each world has
-an exact answer (see the classes in `surefoot.envs`): the best mean return without a limit, and the best one under a
+an exact answer (see the classes in `surefoot.worlds`): the best mean return without a limit, and the best one under a
 limit on the tail or on the cost. An agent is trained per seed with the default multiplier settings, then plays the
 episodes that are said below, sampling its actions as in training. Sizes of rollouts and numbers of updates were
 chosen by trials, some of them on seeds that are among those below.

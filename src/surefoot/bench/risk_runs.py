@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from surefoot.bench.risk_cases import WORLDS, World
-from surefoot.envs import register_envs
 from surefoot.errors import RunError
 from surefoot.math.risk import cvar_from_samples
-from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import env_factory
 from surefoot.spaces import Array
 from surefoot.train.ppo import PPO
+from surefoot.vector.group import EnvGroup
+from surefoot.worlds import register_envs
 
 EVALUATION_SEED = 1_000_003
 EVALUATION_ENVS = 100

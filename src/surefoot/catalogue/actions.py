@@ -18,7 +18,7 @@ ROWS = (
         ),
         formula="π(a|s) = mask_a·exp(l_a) / Σ_b mask_b·exp(l_b),   normalised entropy = H / ln(n_legal)",
         tests=(
-            "tests/dists/test_masked_actions.py::test_illegal_logits_get_no_gradient_and_legal_ones_a_finite_one",
+            "tests/actions/test_masked_actions.py::test_illegal_logits_get_no_gradient_and_legal_ones_a_finite_one",
             "tests/math/test_math_masking.py::test_values_and_gradients_are_finite_in_every_precision",
             "tests/rollout/test_masks.py::test_no_legal_action_is_named_with_env_step_and_head",
         ),
@@ -39,7 +39,7 @@ ROWS = (
         formula="log π(a|s) = Σ_h active_h(a)·log π_h(a_h|s)",
         tests=(
             "tests/algo/test_heads.py::test_a_head_that_the_action_makes_irrelevant_gets_no_gradient",
-            "tests/dists/test_factored.py::test_an_irrelevant_head_gets_exactly_no_gradient",
+            "tests/actions/test_factored.py::test_an_irrelevant_head_gets_exactly_no_gradient",
         ),
     ),
     Row(
@@ -93,7 +93,7 @@ ROWS = (
         formula="KL = (1/N)·Σ_t Σ_h active_{t,h}·k3(d_{t,h})",
         tests=(
             "tests/algo/test_heads.py::test_the_joint_divergence_is_the_sum_over_relevant_heads",
-            "tests/dists/test_factored.py::test_terms_by_head_add_up_to_the_joint_ones",
+            "tests/actions/test_factored.py::test_terms_by_head_add_up_to_the_joint_ones",
         ),
     ),
     Row(

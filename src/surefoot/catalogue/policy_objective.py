@@ -258,7 +258,7 @@ ROWS = (
         formula="env action = centre + half-width·a",
         tests=(
             "tests/small_worlds/test_action_boxes.py::test_the_target_is_found_in_a_box_of_any_place_and_size",
-            "tests/dists/test_env_actions.py::test_gaussian_actions_are_half_widths_from_the_centre",
+            "tests/actions/test_env_actions.py::test_gaussian_actions_are_half_widths_from_the_centre",
         ),
         planned="the count of actions at a bound",
     ),

@@ -172,7 +172,7 @@ ROWS = (
         ),
         tests=(
             "tests/rollout/test_collector.py::test_each_row_holds_the_reward_and_cost_of_its_action",
-            "tests/envs/test_last_action_pays.py::test_only_the_answer_to_the_last_cue_decides_the_return",
+            "tests/worlds/test_last_action_pays.py::test_only_the_answer_to_the_last_cue_decides_the_return",
         ),
     ),
     Row(

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefoot.errors import ConfigError
-from surefoot.rollout.group import EnvGroup
-from surefoot.rollout.guard import Guard, read_success
 from surefoot.spaces import Array, row_of
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.guard import Guard, read_success
 
 
 class Seen(NamedTuple):

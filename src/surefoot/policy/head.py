@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from surefoot.dists.interface import Family
+from surefoot.actions.distribution import Family
 from surefoot.nets.init import POLICY_GAIN, Initialiser
 
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.config import Config, MemoryConfig
+from surefoot.fast.kernel import Kernel
+from surefoot.fast.recurrence import recur
 from surefoot.nets.init import Initialiser
-from surefoot.nets.kernel import Kernel
 from surefoot.nets.mlp import MLP
-from surefoot.nets.recurrence import recur
 
 NORM_GAIN = 0.1
 """Size of the features that a fresh memory hands on. With features of size 1, one step of Adam changes all logits

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from surefoot.actions.distribution import Family
 from surefoot.config import Config
 from surefoot.config.critic_rules import decided_targets
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_cost_critic, build_critic
 from surefoot.critics.with_cost import WithCost
-from surefoot.dists.interface import Family
+from surefoot.fast.kernel import Kernel
+from surefoot.fast.recurrence import fits
 from surefoot.nets.init import Initialiser
-from surefoot.nets.kernel import Kernel
-from surefoot.nets.recurrence import fits
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
 from surefoot.policy.memory import Memory, Recall, Recurrent, build_memory

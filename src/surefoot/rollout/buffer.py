@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.dists.interface import Family
-from surefoot.rollout.episodes import Episode
+from surefoot.actions.distribution import Family
+from surefoot.rollout.episode_statistics import Episode
 from surefoot.spaces import Array, Layout
 
 

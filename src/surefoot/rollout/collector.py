@@ -11,18 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.dists.interface import Family
+from surefoot.actions.distribution import Family
 from surefoot.errors import EnvError, EnvStateError, SurefootWarning
-from surefoot.policy.compiled_choice import CompiledChoice
-from surefoot.policy.few_rows import FewRows
+from surefoot.fast.compiled_choice import CompiledChoice
+from surefoot.fast.cpu_actor import FewRows
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Final, Rollout, digest
-from surefoot.rollout.envs import NOTHING_DROPPED, Envs, Step
-from surefoot.rollout.episodes import EpisodeTracker
-from surefoot.rollout.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_success
-from surefoot.rollout.masks import ObservedMasks, require_legal
-from surefoot.rollout.normalise import ObservationNormaliser
+from surefoot.rollout.episode_statistics import EpisodeTracker
 from surefoot.spaces import Array
+from surefoot.vector.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_success
+from surefoot.vector.interface import NOTHING_DROPPED, Envs, Step
+from surefoot.vector.masks import ObservedMasks, require_legal
+from surefoot.vector.normalize import ObservationNormaliser
 
 ROWS_AT_ONCE = 4096
 """Whose log-probabilities are computed together: enough to make calls cheap, few enough for wide actions to fit."""

@@ -10,13 +10,13 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from surefoot.envs.registration import OWN_NAMESPACE, register_envs
 from surefoot.errors import FOREIGN, ConfigError, EnvError, SurefootError
-from surefoot.rollout.envs import Envs
-from surefoot.rollout.group import Env, EnvGroup
 from surefoot.rollout.recipe import recipe_of
-from surefoot.rollout.vector import VectorEnvs
-from surefoot.rollout.workers import WorkerEnvs
+from surefoot.vector.group import Env, EnvGroup
+from surefoot.vector.gymnasium_vector import VectorEnvs
+from surefoot.vector.interface import Envs
+from surefoot.workers.envs import WorkerEnvs
+from surefoot.worlds.registration import OWN_NAMESPACE, register_envs
 
 EnvLike = str | Callable[[], Env] | Env | VectorEnv[Any, Any, Any]
 

@@ -9,7 +9,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv, VectorWrapper
 
-from surefoot.rollout.group import Env
+from surefoot.vector.group import Env
 
 NOT_OF_THE_ENV = ("render_mode", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Arguments of an instance that say how it is shown or bundled, not what it is."""

@@ -22,9 +22,9 @@ from surefoot.algo.learner import LearnerState, action_family, observed_layout
 from surefoot.config import Config, from_dict
 from surefoot.errors import CheckpointError, ConfigError, SurefootError
 from surefoot.policy.policy import build_policy
-from surefoot.rollout.envs import Envs
 from surefoot.store import JSON, Manifest, Snapshot
 from surefoot.train.space_codec import SavedSpaces, decode_spaces, encode_spaces
+from surefoot.vector.interface import Envs
 
 SMALL_SPACE = 4096
 """Numbers of a space that are not worth a look at the weights."""

@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from surefoot.errors import ConfigError
-from surefoot.rollout.codes import code_bounds, unknown_code
-from surefoot.rollout.guard import Limit, observation_limit
 from surefoot.spaces import Array, Layout, Leaf
+from surefoot.vector.codes import code_bounds, unknown_code
+from surefoot.vector.guard import Limit, observation_limit
 
 
 def read_observation(

@@ -18,11 +18,7 @@ from surefoot.config import Config, config_hash
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.evaluate.episodes import Evaluation, Seen, play
 from surefoot.output import say
-from surefoot.rollout.described import DescribedEnvs
-from surefoot.rollout.envs import Envs
-from surefoot.rollout.group import EnvGroup
 from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs, require_env
-from surefoot.rollout.masks import require_legal
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
@@ -47,6 +43,10 @@ from surefoot.train.setup import (
 )
 from surefoot.train.signals import Interrupted
 from surefoot.train.trust import require_no_code
+from surefoot.vector.described import DescribedEnvs
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.interface import Envs
+from surefoot.vector.masks import require_legal
 
 EVALUATION_ENVS = 8
 POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")

@@ -13,16 +13,16 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
+from surefoot.actions.heads import heads_of
 from surefoot.config import Config, RunConfig, from_dict, from_flat, merge, nested
 from surefoot.config.schema import changed, training_contradictions
 from surefoot.errors import ConfigError, SurefootWarning
-from surefoot.heads import heads_of
-from surefoot.rollout.envs import Envs
 from surefoot.rollout.make import EnvLike, own_n_envs, require_env
 from surefoot.rollout.recipe import Recipe, recipe_of
 from surefoot.spaces import Layout
 from surefoot.store import jsontext
 from surefoot.train.footprint import require_memory
+from surefoot.vector.interface import Envs
 
 
 def configure(env: EnvLike, settings: dict[str, Any]) -> Config:

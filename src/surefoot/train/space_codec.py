@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from surefoot.actions.heads import HeadSpec
 from surefoot.errors import CheckpointError, ConfigError, UnsupportedSpaceError
-from surefoot.heads import HeadSpec
-from surefoot.rollout.envs import Envs
+from surefoot.vector.interface import Envs
 
 Array = np.ndarray[Any, Any]
 JSON = Any

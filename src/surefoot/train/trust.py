@@ -27,7 +27,7 @@ def require_no_code(env: str, env_kwargs: Mapping[str, Any], source: str, truste
 
 def _texts(env: str, env_kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every text that may come to name code, and where it stands; our own worlds read none of theirs as code."""
-    from surefoot.envs.registration import OWN_NAMESPACE  # imports Gymnasium, which mistakes need not wait for
+    from surefoot.worlds.registration import OWN_NAMESPACE  # imports Gymnasium, which mistakes need not wait for
 
     yield "", env
     if not env.startswith(OWN_NAMESPACE):

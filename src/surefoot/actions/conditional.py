@@ -1,0 +1,147 @@
+"""The exact joint entropy of factored actions, head by head, as an entropy bonus differentiates it (P13).
+
+    H(a) = Σ_h Σ_v P(h is active and its parent action is v)·H(h | v)
+
+Each head has one categorical for each parent action under which it can be active: one, unless masks depend on choices.
+The probabilities depend on the choices of the parent heads, so that an operation gets more of the bonus the more
+choices it opens.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.actions.head_graph import Dependence
+from surefoot.math import segments as math_segments
+from surefoot.math.segments import Segments
+
+
+class Conditionals(NamedTuple):
+    """L categoricals of H choice heads, entry after entry, and in which of K joint choices of C parent heads each
+    counts; tables on one device. Places are those of `Segments.place`."""
+
+    segments: Segments
+    """Of the categoricals."""
+    column: Tensor
+    """[W] the logit at each place."""
+    flag: Tensor
+    """[N] where the flag of each entry stands in a mask."""
+    first: Tensor
+    """[V, H] the first entry of each head's categorical given a parent action; 0 where it is never active."""
+    parent: Tensor
+    """[H] the head that decides the parent action; itself if none does."""
+    has_parent: Tensor
+    """[H] 1, or 0 if none does."""
+    of_head: Tensor
+    """[H + O, L + O] 1 where a categorical is one of the head, and for each of the O other heads itself."""
+    counts: Tensor
+    """[L + O, K] 1 where a categorical, or another head, is active in a joint choice."""
+    chosen: Tensor
+    """[K·C] the place of the choice of each parent head in each joint choice."""
+    is_active: Tensor
+    """[K, C, 1] bool: whether the parent head is active itself."""
+    n_blocks: int
+    """How many blocks of the segments, from the first, hold all parent heads."""
+    one_each: bool
+    """Whether each head has one categorical, in order."""
+
+    def to(self, device: torch.device) -> Conditionals:
+        """The same on another device."""
+        return Conditionals(*(x if isinstance(x, int) else x.to(device) for x in self))  # type: ignore[arg-type]  # in order
+
+    def entries_of(self, choice: Tensor) -> Tensor:
+        """The entry that each choice [B, H] is, given the parent actions among them; not to be read for inactive
+        heads."""
+        parent_action = choice.index_select(1, self.parent) * self.has_parent
+        return self.first.gather(0, parent_action) + choice
+
+
+def conditionals_of(heads: Segments, dependence: Dependence, flag: Tensor, parent: list[int | None]) -> Conditionals:
+    """The tables of heads whose entries are ``heads``, with flags at ``flag`` [V, S] and masks that depend on
+    ``parent``."""
+    sizes = heads.members.sum(0).long().tolist()
+    n_heads, n_contexts = len(sizes), dependence.reach.shape[1]
+    active = [(h, v) for h in range(n_heads) for v in range(n_contexts) if bool(dependence.reach[:, v, h].any())]
+    segments = Segments.of([sizes[h] for h, _ in active])
+    own = [heads.first[h] + torch.arange(sizes[h]) for h, _ in active]
+    column = torch.cat([*own, heads.first[:0]])
+    index = torch.zeros(n_contexts, n_heads, dtype=torch.int64)
+    for i, (h, v) in enumerate(active):
+        index[v, h] = i
+    counts = [dependence.reach[:, v, h] for h, v in active]
+    others = dependence.matters[:, n_heads:].to(torch.float32).unbind(1)
+    owners = [*(h for h, _ in active), *range(n_heads, n_heads + len(others))]
+    of_head = torch.zeros(n_heads + len(others), len(owners))
+    of_head[owners, range(len(owners))] = 1.0
+    # The parent heads' own categoricals, in the contexts of each joint choice.
+    controls = dependence.controls
+    of_controls = index[dependence.context[:, controls], controls]
+    widths = np.repeat([n for _, n in segments.blocks], [h for h, _ in segments.blocks])
+    begins = torch.from_numpy(np.cumsum(widths) - widths)
+    ends = np.cumsum([h for h, _ in segments.blocks])
+    return Conditionals(
+        segments,
+        column.index_select(0, segments.place),
+        torch.cat([*(flag[v].index_select(0, x) for (_, v), x in zip(active, own, strict=True)), column[:0]]),
+        segments.first[index] if active else index,
+        torch.tensor([h if p is None else p for h, p in enumerate(parent)], dtype=torch.int64),
+        torch.tensor([int(p is not None) for p in parent], dtype=torch.int64),
+        of_head,
+        torch.stack([*counts, *others]),
+        (begins[of_controls] + dependence.joint).flatten(),
+        dependence.matters.index_select(1, controls).unsqueeze(-1),
+        int(np.searchsorted(ends, int(of_controls.max()), side="right")) + 1 if of_controls.numel() else 0,
+        owners == list(range(len(of_head))),
+    )
+
+
+class ConditionalTerms(NamedTuple):
+    """By choice head, [H, B]; the last by head, [H + O, B]."""
+
+    log_prob: Tensor
+    """Of the choices made; 0 of inactive heads."""
+    entropy: Tensor
+    """Given the choices made; 0 of inactive heads. Without gradient."""
+    expected_entropy: Tensor
+    """In the mean over all that could be chosen: their sum is the joint entropy."""
+
+
+def conditional_terms(logits: Tensor, status: Tensor, table: Conditionals, others: Tensor | None) -> ConditionalTerms:
+    """From logits [B, S], what was at each place [W, B] as in `segments.chosen` (of all categoricals, with nothing
+    chosen in those that were not active) and the entropies [O, B] of other heads."""
+    log_ps, are_chosen = math_segments.padded_log_softmax(logits, status, table.segments, table.column)
+    ps = [log_p.exp() for log_p in log_ps]
+    log_prob = _joined([torch.where(c, log_p, 0.0).sum(1) for log_p, c in zip(log_ps, are_chosen, strict=True)])
+    entropy = _joined([-(p * log_p).sum(1) for p, log_p in zip(ps, log_ps, strict=True)])
+    taken = entropy.detach() * _joined([c.any(1) for c in are_chosen])
+    if others is not None:
+        entropy = torch.cat([entropy, others])
+    expected = table.counts.to(logits.dtype) @ _joint_probability(ps, log_ps, table) * entropy
+    if not table.one_each:
+        of_head = table.of_head.to(logits.dtype)
+        of_choice = of_head[: table.first.shape[1], : log_prob.shape[0]]
+        log_prob, taken, expected = of_choice @ log_prob, of_choice @ taken, of_head @ expected
+    return ConditionalTerms(log_prob, taken, expected)
+
+
+def _joint_probability(ps: list[Tensor], log_ps: list[Tensor], table: Conditionals) -> Tensor:
+    """[K, B] the probability of each joint choice of the parent heads."""
+    n_parents = table.is_active.shape[1]
+    if n_parents == 1:  # which depends on no other head
+        return _places(ps, table).index_select(0, table.chosen)
+    log_p = _places(log_ps, table).index_select(0, table.chosen)
+    log_p = log_p.view(-1, n_parents, log_p.shape[-1])
+    return torch.where(table.is_active, log_p, 0.0).sum(1).exp()
+
+
+def _places(blocks: list[Tensor], table: Conditionals) -> Tensor:
+    """[W′, B] of the first blocks, place after place."""
+    return _joined([block.flatten(0, 1) for block in blocks[: table.n_blocks]])
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

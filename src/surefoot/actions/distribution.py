@@ -1,0 +1,178 @@
+"""The contract of action distributions: `Family` is the recipe for a space, `Distribution` a bound batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.actions.choosing import ChoiceTables
+from surefoot.errors import UnsupportedSpaceError
+
+Array = np.ndarray[Any, Any]
+
+
+class HeadTerms(NamedTuple):
+    """Of stored actions, by head, [A, B]; 0 where a head is irrelevant (F02)."""
+
+    log_prob: Tensor
+    """Their sum over the heads is the joint ln p."""
+    entropy: Tensor
+    """Of each head given the choices before it; their sum over the heads has the joint entropy as its mean."""
+    expected_entropy: Tensor
+    """Of each head in the mean over all choices before it, whatever was chosen: their sum over the heads is the joint
+    entropy (P13). Where nobody rewards it, the entropies above."""
+
+
+class HeadFacts(NamedTuple):
+    """What stored actions and their masks say about the heads, whatever the policy is."""
+
+    relevant: Tensor
+    """[A, B] bool: whether the head matters in the action."""
+    n_legal: Tensor
+    """[A, B] how many legal choices the head had; 0 for a head that is no choice among n."""
+    notes: Tensor
+    """[M, B] what `Distribution.heads` wants to know of choices, and of which other heads matter, as numbers."""
+    action: Tensor | None = None
+    """[B, *action_shape] the stored actions, if some head is no choice: the notes do not say what it did."""
+    mask: Tensor | None = None
+    """[B, M] the masks, if they depend on choices and the notes are for a joint entropy."""
+
+
+class OutputUnits(NamedTuple):
+    """How the outputs of a policy whose Gaussian actions were in the units of the env become those of the same policy
+    in units of the box: ``(output − shift) / scale``, and ``free − free_shift``. float64."""
+
+    scale: Tensor
+    """[n_outputs], 1 for outputs that keep their meaning."""
+    shift: Tensor
+    """[n_outputs], 0 for outputs that keep their meaning."""
+    free_shift: Tensor
+    """[F] of the parameters that do not depend on the state."""
+
+
+class Distribution(ABC):
+    """A batch of B action distributions bound to their parameters.
+
+    Nothing here checks its arguments: these methods run once per environment step and once per minibatch.
+    Log-probability, entropy and divergence have shape [B], summed over the action's dimensions once (P06).
+    """
+
+    @abstractmethod
+    def sample(self, generator: torch.Generator | None) -> Tensor:
+        """Stored actions [B, *action_shape], drawn from `generator` (on the parameters' device)."""
+
+    @abstractmethod
+    def mode(self) -> Tensor:
+        """The most likely stored action [B, *action_shape]."""
+
+    @abstractmethod
+    def log_prob(self, action: Tensor) -> Tensor:
+        """ln p(action) [B] of stored actions [B, *action_shape]; for a Box, the density of the env action."""
+
+    @abstractmethod
+    def entropy(self) -> Tensor:
+        """Entropy in nats [B], of the same variable as `log_prob`."""
+
+    @abstractmethod
+    def kl(self, new: Self) -> Tensor:
+        """Exact KL(self ‖ new) [B]."""
+
+    def head_log_prob(self, action: Tensor) -> Tensor:
+        """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
+        return self.log_prob(action).unsqueeze(-1)
+
+    def heads(self, action: Tensor | None, notes: Tensor, joint_entropy: bool = True) -> HeadTerms:
+        """The terms of each of the family's `head_names`, from `HeadFacts.action` and a tensor that begins with the
+        rows of `HeadFacts.notes`, both made with the same ``joint_entropy``: whether the expected entropies are asked
+        for and will be differentiated. The distribution is bound to `HeadFacts.mask`, or the whole mask."""
+        raise NotImplementedError(f"{type(self).__name__} has no heads")
+
+
+class Family(ABC):
+    """How a policy network speaks to one action space: width of its output, binding, and the env's format.
+
+    The *stored* action is what the rollout keeps and `log_prob` takes; `to_env` turns it into the env's.
+    """
+
+    n_outputs: int
+    """Outputs that the policy network must give."""
+    free: Tensor | None
+    """Initial values [F] of the parameters that do not depend on the state, or None."""
+    action_shape: tuple[int, ...]
+    """Shape of one stored action."""
+    action_dtype: torch.dtype
+    """Dtype of stored actions."""
+    mask_width: int
+    """Entries of one action's mask; 0 when the family takes none."""
+    neutral: float = 0.0
+    """Entry of the stored action that an irrelevant head takes; its log-probability has a finite gradient."""
+    head_names: tuple[str, ...] = ()
+    """Heads of a factored action, whose terms are measured one by one; empty for any other."""
+    head_outputs: tuple[slice, ...] = ()
+    """The network outputs of each head."""
+
+    @property
+    def n_logits(self) -> int:
+        """How many of the outputs, from the first, are logits; 0 for a Box."""
+        return self.n_outputs if self.action_dtype == torch.int64 else 0
+
+    @abstractmethod
+    def bind(self, params: Tensor, mask: Tensor | None = None) -> Distribution:
+        """Distributions for `params` [B, n_outputs + F]; the caller has appended the free parameters.
+
+        `mask` [B, mask_width] is True where an action is legal; every row (every sub-action) has a legal one.
+        """
+
+    def output_units(self) -> OutputUnits:
+        """How outputs for actions in the env's units become those that `bind` takes."""
+        ones, n_free = torch.ones(self.n_outputs, dtype=torch.float64), 0 if self.free is None else self.free.numel()
+        return OutputUnits(ones, torch.zeros_like(ones), torch.zeros(n_free, dtype=torch.float64))
+
+    def head_facts(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadFacts:
+        """What stored actions [B, *action_shape] and their masks say about the `head_names`; with ``joint_entropy``
+        also about what could have been chosen."""
+        raise NotImplementedError(f"{type(self).__name__} has no heads")
+
+    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
+        """What `draw_on_host` needs at random, float32 [T, N, ...]; None if the family draws in torch only."""
+        return None
+
+    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
+        """Actions in numpy, from float32 rows and a row of `host_noise`: for a few rows its calls cost far less."""
+        raise NotImplementedError(f"{type(self).__name__} draws in torch only")
+
+    def choice_tables(self, mask_width: int) -> ChoiceTables | None:
+        """What `CompiledChoice` needs to draw under masks of so many flags (0: none); None if it cannot."""
+        return None
+
+    def mask_groups(self) -> dict[str, slice]:
+        """The columns of a mask that belong together, by head: one of each group must be legal."""
+        return {"": slice(0, self.mask_width)} if self.mask_width else {}
+
+    def dead_end(self, masks: np.ndarray[Any, Any]) -> tuple[int, str] | None:
+        """The first of the masks [N, M] that leaves no legal choice, and for which head; None if all leave one."""
+        for name, columns in self.mask_groups().items():
+            empty = ~masks[:, columns].any(1)
+            if empty.any():
+                return int(np.flatnonzero(empty)[0]), repr(name) if name else ""
+        return None
+
+    @abstractmethod
+    def to_env(self, action: Array) -> Any:
+        """Stored actions [N, *action_shape] as env actions [N, *space.shape] in the space's dtype.
+
+        For a Dict or Tuple space, a dict or tuple of such arrays. None of them shares memory with what is given.
+        """
+
+
+def refuse_mask(family: Family, mask: Tensor | None) -> None:
+    """Raise if a mask was given to a family that would ignore it (P12)."""
+    if mask is not None:
+        raise UnsupportedSpaceError(
+            f"{type(family).__name__} takes no action mask. Masks are for Discrete and MultiDiscrete action "
+            "spaces; drop the mask, or express the choice as one of these."
+        )

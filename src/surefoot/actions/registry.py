@@ -1,0 +1,104 @@
+"""From an action space to its family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
+
+from gymnasium import spaces
+
+from surefoot.actions.bernoulli import BernoulliFamily
+from surefoot.actions.beta import BetaFamily
+from surefoot.actions.categorical import CategoricalFamily
+from surefoot.actions.diagonal_gaussian import LOG_STD_LIMIT, DiagonalGaussianFamily
+from surefoot.actions.distribution import Family
+from surefoot.actions.factored import FactoredFamily
+from surefoot.actions.heads import HeadSpec, heads_of, parts_of
+from surefoot.actions.multi_discrete import MultiDiscreteFamily
+from surefoot.actions.tanh_gaussian import TanhGaussianFamily
+from surefoot.errors import ConfigError, UnsupportedSpaceError
+
+Kind = Literal["auto", "gaussian", "tanh_gaussian", "beta"]
+
+DISCRETE: dict[type[spaces.Space[Any]], Callable[[Any], Family]] = {
+    spaces.Discrete: CategoricalFamily,
+    spaces.MultiDiscrete: MultiDiscreteFamily,
+    spaces.MultiBinary: BernoulliFamily,
+}
+"""Spaces with one family each."""
+
+
+def family_for(
+    space: spaces.Space[Any],
+    kind: Kind = "auto",
+    log_std_init: float = 0.0,
+    state_dependent_std: bool = False,
+    heads: Sequence[HeadSpec] | None = None,
+) -> Family:
+    """The family of distributions for an action space.
+
+    `kind` chooses among those for a Box ("auto" is "gaussian"); `log_std_init` and `state_dependent_std`
+    belong to the two Gaussian kinds. A setting that would have no effect on this space is an error (P12). `heads` says
+    how the parts of the action depend on each other; a Dict or Tuple has heads also without.
+    """
+    if kind not in get_args(Kind):
+        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(get_args(Kind))}.")
+    if not abs(log_std_init) <= LOG_STD_LIMIT:
+        raise ConfigError(f"log_std_init={log_std_init} must be within ±{LOG_STD_LIMIT:g}.")
+    if heads is not None or isinstance(space, spaces.Dict | spaces.Tuple):
+        return _factored(space, kind, log_std_init, state_dependent_std, heads)
+    if isinstance(space, spaces.Box):
+        return _box_family(space, kind, log_std_init, state_dependent_std)
+    for space_type, family in DISCRETE.items():
+        if isinstance(space, space_type):
+            if kind != "auto":
+                raise ConfigError(
+                    f"kind={kind!r} is for Box action spaces and would have no effect on {space}; leave it at 'auto'."
+                )
+            _refuse_std_options(str(space), log_std_init, state_dependent_std)
+            return family(space)
+    raise UnsupportedSpaceError(
+        f"No action distribution for {space}. Supported: Discrete, MultiDiscrete, MultiBinary, "
+        "floating-point Box, and Dict or Tuple of these. Wrap the environment so that its actions are one of these."
+    )
+
+
+def _factored(
+    space: spaces.Space[Any],
+    kind: Kind,
+    log_std_init: float,
+    state_dependent_std: bool,
+    heads: Sequence[HeadSpec] | None,
+) -> Family:
+    """Settings for a Box go to the parts that are one; without such a part they are refused."""
+
+    def leaf(part: spaces.Space[Any]) -> Family:
+        if isinstance(part, spaces.Box):
+            return family_for(part, kind, log_std_init, state_dependent_std)
+        return family_for(part)
+
+    resolved = heads_of(space, heads)
+    if not resolved:
+        raise UnsupportedSpaceError(f"{space}: the action space is empty.")
+    if not any(isinstance(part, spaces.Box) for _, part in parts_of(space)):
+        if kind != "auto":
+            raise ConfigError(f"kind={kind!r} is for Box actions and has no effect on {space}; leave it at 'auto'.")
+        _refuse_std_options(str(space), log_std_init, state_dependent_std)
+    return FactoredFamily(space, resolved, leaf)
+
+
+def _box_family(space: spaces.Box, kind: Kind, log_std_init: float, state_dependent_std: bool) -> Family:
+    if kind == "beta":
+        _refuse_std_options("kind='beta'", log_std_init, state_dependent_std)
+        return BetaFamily(space)
+    if kind == "tanh_gaussian":
+        return TanhGaussianFamily(space, log_std_init, state_dependent_std)
+    return DiagonalGaussianFamily(space, log_std_init, state_dependent_std)
+
+
+def _refuse_std_options(subject: str, log_std_init: float, state_dependent_std: bool) -> None:
+    if log_std_init != 0.0 or state_dependent_std:
+        raise ConfigError(
+            f"{subject} has no log_std: log_std_init={log_std_init} and "
+            f"state_dependent_std={state_dependent_std} would have no effect; leave them at 0.0 and False."
+        )

@@ -1,0 +1,1 @@
+"""Environments behind one interface: adapters, autoreset, checks, normalizers."""
