@@ -29,13 +29,11 @@ from surefoot.algo.update import Updater
 from surefoot.config import Config
 from surefoot.config.schema import changed
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
-from surefoot.fast.compiled_step import CompiledStep
-from surefoot.fast.decision import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
-from surefoot.fast.kernel import load_kernel
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy, build_policy
 from surefoot.risk.build import build_risk, warn_if_thin
+from surefoot.rollout.actor import Actor
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.spaces import Layout
@@ -89,7 +87,7 @@ class ScheduleSpan(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """What a loaded state ran compiled; it is compiled again when training goes on, not to act."""
+    """What runs compiled. That of a loaded state is compiled again when training goes on, not to act."""
 
     kernel: bool = False
     step: bool = False
@@ -129,7 +127,6 @@ class Learner:
         init, act, shuffle = (_generator(config.seed, stream) for stream in ("init", "act", "shuffle"))
         act_generator = act if self.device.type == "cpu" else _generator(config.seed, "act", self.device)
         self.family = action_family(envs.action_space, config, envs.action_heads)
-        self.observed_masks = observed_masks(envs, config)
         layout = observed_layout(envs, config)
         require_effective(config, layout)
         self.policy: Policy = build_policy(layout, self.family, config, init).to(self.device)
@@ -142,6 +139,7 @@ class Learner:
             ObservationNormaliser(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
         )
         self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
+        self.actor = Actor(self.policy, self.family, self.observations, observed_masks(envs, config), self.device)
         self._collector: Collector | None = None
         self._open: OpenEpisodes | None = None
         self.resumed: Resumed | None = None
@@ -153,11 +151,13 @@ class Learner:
         self.plan = CoefficientPlan(ppo, self.family.head_names)
         self.interrupted: Callable[[], bool] = _never
         """Asked before each env step and each minibatch; True abandons the iteration with `Abandoned`."""
+        self.act_generator = act_generator
         self._generators = {"act": act_generator, "shuffle": shuffle}
         self.timesteps = 0
         self.updates = 0
         self.schedules = ScheduleSpan()
-        self._was_compiled = Compiled()
+        self.compiled_parts = self.was_compiled = Compiled()
+        """What stands in for plain parts now, and what did so when a loaded state was saved."""
         self._phase = Phase.BETWEEN
         if not isinstance(envs, DescribedEnvs):
             warn_of_rest(config, stacklevel=5)
@@ -173,33 +173,21 @@ class Learner:
     def attach(self, envs: Envs, other_env: str | None = None) -> None:
         """Train in these envs. Open episodes of a loaded state go on if the envs can take them, and if it is not said
         by ``other_env`` that they are others."""
-        ppo = self.config.ppo
         self.envs = envs
         self._collector = Collector(
             envs,
-            self.policy,
-            self.family,
-            self.observations,
-            ppo.n_steps,
-            self._generators["act"],
-            self.device,
+            self.actor,
+            observed_layout(envs, self.config),
+            self.config.ppo.n_steps,
+            self.act_generator,
             self.config.risk.cost_key,
-            self.observed_masks,
             needs_costs=self.config.risk.kind == "cost_constraint",
         )
         if self._open is not None:
             self._reopen(other_env)
 
-    def prepare(self, total_updates: int) -> None:
-        """Before training: compile what pays over ``total_updates``, and what was compiled when it was saved.
-
-        Before the first update, say if it is not PPO."""
-        before, self._was_compiled = self._was_compiled, Compiled()
-        if any(before) and self._decide(1, 1):
-            if before.kernel:
-                self._use_kernel()
-            if before.step:
-                self._compile()
+    def prepare(self) -> None:
+        """Before training: say if it is not PPO."""
         if self.config.is_one_step and self.updates == 0:
             warnings.warn(
                 f"n_epochs = 1 and batch_size = {self.config.batch_size} of {self.config.rollout_rows} rows make one "
@@ -208,46 +196,11 @@ class Learner:
                 SurefootWarning,
                 stacklevel=5,
             )
-        per_epoch = -(-self.config.rollout_rows // self.config.batch_size)
-        steps = total_updates * self.config.ppo.n_epochs * per_epoch
-        work, paying = steps, PAYING_STEPS
-        if self.policy.state_size:
-            if self._kernel_fits and self.policy.kernel is None and self._decide(steps, PAYING_KERNEL_STEPS):
-                self._use_kernel()
-            if self.policy.kernel is None:
-                return
-            work, paying = steps * self.config.batch_size, PAYING_MEMORY_ROWS
-        if not self.compiled and self._decide(work, paying):
-            self._compile()
-
-    def _decide(self, work: int, paying: int) -> bool:
-        return decide(self.config.compile, self.device, work, paying)
 
     @property
     def compiled(self) -> bool:
         """Whether gradient steps are compiled."""
-        return isinstance(self.updater.step, CompiledStep)
-
-    @property
-    def _kernel_fits(self) -> bool:
-        return self.device.type == "cpu" and self.policy.fits_kernel
-
-    def _use_kernel(self) -> None:
-        """Compile acting, and the loops of a memory over time."""
-        try:
-            self.policy.use(load_kernel())
-        except Exception as error:
-            if self.config.compile is True or not self.policy.state_size:
-                raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            warnings.warn(f"the memory runs uncompiled: {reason}", SurefootWarning, stacklevel=2)
-
-    def _compile(self) -> None:
-        """Compile the gradient step, and before it what it is made of."""
-        if self.device.type == "cpu" and self.policy.kernel is None:
-            self._use_kernel()
-        if self.policy.kernel is not None or not self.policy.state_size:
-            self.updater.step = CompiledStep(self.policy, self.family, self.flat, self.optimiser, self.config.ppo)
+        return self.compiled_parts.step
 
     def collect(self) -> Rollout:
         """Step the environments; the rollout is valid until the next call."""
@@ -318,8 +271,8 @@ class Learner:
             "schedules": self.schedules._asdict(),
             "plan": self.plan.state(),
             "bad_streak": self.updater.bad_streak,
-            "compiled": self.compiled or self._was_compiled.step,
-            "kernel": self.policy.kernel is not None or self._was_compiled.kernel,
+            "compiled": self.compiled_parts.step or self.was_compiled.step,
+            "kernel": self.compiled_parts.kernel or self.was_compiled.kernel,
             "collector": collector,
             "risk": None if self.risk is None else self.risk.state(),
             "action_units": "box",
@@ -362,7 +315,7 @@ class Learner:
         self.plan.load_state(state.values["plan"])
         if self.risk is not None:
             self.risk.load_state(state.values["risk"])
-        self._was_compiled = Compiled(bool(state.values["kernel"]), bool(state.values["compiled"]))
+        self.was_compiled = Compiled(bool(state.values["kernel"]), bool(state.values["compiled"]))
         self._phase = Phase.BETWEEN
         self._open = OpenEpisodes(_section(state.tensors, "collector"), state.values["collector"])
         if self._collector is not None:

@@ -50,7 +50,7 @@ class FewRows:
 
     def __init__(self, policy: Policy, storage: Storage) -> None:
         self._policy, self._storage = policy, storage
-        self.refresh()
+        self.refresh(None)
 
     @classmethod
     def of(cls, policy: Policy, observation: Mapping[str, Array], state: Array, parameters: Array) -> FewRows | None:
@@ -67,10 +67,10 @@ class FewRows:
         (only,) = observation.values()
         return cls(policy, Storage(only, state, parameters))
 
-    def refresh(self) -> None:
-        """Look at the weights as they are now."""
+    def refresh(self, kernel: Kernel | None) -> None:
+        """Look at the weights as they are now, and use the kernel if there is one."""
         policy = self._policy
-        self._compiled = None if policy.kernel is None else _Compiled(policy, policy.kernel, self._storage)
+        self._compiled = None if kernel is None else _Compiled(policy, kernel, self._storage)
         if self._compiled is not None:
             return
         self._trunk, self._head = _layers(_trunk(policy.encoder)), _Linear(policy.head.linear)

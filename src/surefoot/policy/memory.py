@@ -6,18 +6,21 @@ The state of a memory is one row of numbers per env, so that it is stored, reset
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from surefoot.config import Config, MemoryConfig
-from surefoot.fast.kernel import Kernel
-from surefoot.fast.recurrence import recur
 from surefoot.nets.init import Initialiser
 from surefoot.nets.mlp import MLP
 
+Scan = Callable[[Any, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Cell, features [B, F] of sequences one after the other, states [M, n], which state each sequence starts from [S], and
+the length of each [S] -> outputs [B, H]."""
 NORM_GAIN = 0.1
 """Size of the features that a fresh memory hands on. With features of size 1, one step of Adam changes all logits
 several times as much as behind a small network, and noise drives the policy about when little is left to learn."""
@@ -102,16 +105,16 @@ class Recurrent(Memory):
         nn.init.constant_(self.norm.weight, NORM_GAIN)
         self.state_size = config.layers * config.hidden_size * (2 if self._is_lstm else 1)
         self.hidden = slice((config.layers - 1) * config.hidden_size, config.layers * config.hidden_size)
-        self.kernel: Kernel | None = None
-        """Compiled loops over time that stand in for torch's, on the host."""
+        self.scan: Scan | None = None
+        """Loops over time that stand in for torch's, if there are faster ones."""
         self._initialise(init, config.span)
         self.top = MLP(config.hidden_size, config.output_sizes, activation, False, init)
         self.n_outputs = self.top.n_outputs
 
     def rows(self, features: Tensor, recall: Recall, own: slice) -> Tensor:
-        if self.kernel is None:
+        if self.scan is None:
             return super().rows(features, recall, own)
-        return self.finish(recur(self.cell, features, recall.states[:, own], recall.first, recall.length))
+        return self.finish(self.scan(self.cell, features, recall.states[:, own], recall.first, recall.length))
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()

@@ -14,12 +14,10 @@ from surefoot.config.critic_rules import decided_targets
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_cost_critic, build_critic
 from surefoot.critics.with_cost import WithCost
-from surefoot.fast.kernel import Kernel
-from surefoot.fast.recurrence import fits
 from surefoot.nets.init import Initialiser
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
-from surefoot.policy.memory import Memory, Recall, Recurrent, build_memory
+from surefoot.policy.memory import Memory, Recall, build_memory
 from surefoot.policy.side_by_side import SideBySide
 from surefoot.spaces import Layout
 
@@ -57,29 +55,11 @@ class Policy(nn.Module):
         if value_memory is not None:
             shown, skipped = value_memory.hidden, self.state_size - value_memory.state_size
             self.value_hidden = slice(skipped + shown.start, skipped + shown.stop)
-        self.kernel: Kernel | None = None
-        """Compiled functions that stand in for torch's, on the host."""
 
     @property
     def shared(self) -> bool:
         """Whether actor and critic have one encoder."""
         return self.value_encoder is self.encoder
-
-    @property
-    def memories(self) -> list[Recurrent]:
-        """None, the one that actor and critic share, or one for each."""
-        return list({id(m): m for m in (self.memory, self.value_memory) if isinstance(m, Recurrent)}.values())
-
-    @property
-    def fits_kernel(self) -> bool:
-        """Whether compiled loops can stand in for all memories there are."""
-        return all(fits(memory.cell) for memory in self.memories)
-
-    def use(self, kernel: Kernel) -> None:
-        """Act, and walk through sequences, by compiled functions from now on."""
-        self.kernel = kernel
-        for memory in self.memories:
-            memory.kernel = kernel
 
     def action_parameters(self, observation: Observation) -> Tensor:
         """Parameters [B, P] of the action distribution, without memory."""

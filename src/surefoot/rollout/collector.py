@@ -11,18 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.actions.distribution import Family
 from surefoot.errors import EnvError, EnvStateError, SurefootWarning
-from surefoot.fast.compiled_choice import CompiledChoice
-from surefoot.fast.cpu_actor import FewRows
-from surefoot.policy.policy import Policy
+from surefoot.rollout.actor import Actor, RolloutActor, TorchActor
 from surefoot.rollout.buffer import Final, Rollout, digest
 from surefoot.rollout.episode_statistics import EpisodeTracker
-from surefoot.spaces import Array
+from surefoot.spaces import Array, Layout
 from surefoot.vector.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_success
 from surefoot.vector.interface import NOTHING_DROPPED, Envs, Step
-from surefoot.vector.masks import ObservedMasks, require_legal
-from surefoot.vector.normalize import ObservationNormaliser
 
 ROWS_AT_ONCE = 4096
 """Whose log-probabilities are computed together: enough to make calls cheap, few enough for wide actions to fit."""
@@ -34,30 +29,28 @@ class Collector:
     def __init__(
         self,
         envs: Envs,
-        policy: Policy,
-        family: Family,
-        normaliser: ObservationNormaliser | None,
+        actor: Actor,
+        layout: Layout,
         n_steps: int,
         generator: torch.Generator,
-        device: torch.device,
         cost_key: str = "cost",
-        observed_masks: ObservedMasks | None = None,
         needs_costs: bool = False,
     ) -> None:
-        """``needs_costs``: a transition without ``info[cost_key]`` is an error."""
-        self.envs, self._policy, self._family, self.normaliser = envs, policy, family, normaliser
-        self._generator, self._device = generator, device
+        """``layout`` is what the networks see; ``needs_costs``: a transition without ``info[cost_key]`` is an error."""
+        self.envs, self._actor = envs, actor
+        self._policy, self._family, self.normaliser = actor.policy, actor.family, actor.normalizer
         self._cost_key, self._needs_costs = cost_key, needs_costs
+        policy, family = actor.policy, actor.family
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
-        self._observed_masks = observed_masks
-        layout = envs.layout if observed_masks is None else envs.layout.without(observed_masks.names)
         hidden = policy.value_hidden
-        self._rollout = Rollout.allocate(
+        self.rollout = Rollout.allocate(
             n_steps, envs.n_envs, layout, family, n_parameters, (policy.state_size, hidden.stop - hidden.start)
         )
-        self._observations = {name: tensor.numpy() for name, tensor in self._rollout.observation.items()}
+        self.rows: RolloutActor = TorchActor(actor, self.rollout, generator)
+        """What acts on the rollout's rows; a faster one may stand in its place."""
+        self._observations = {name: tensor.numpy() for name, tensor in self.rollout.observation.items()}
         fields = ["action", "log_prob", "parameters", "reward", "cost", "terminated", "truncated", "valid", "start"]
-        self._arrays = {name: getattr(self._rollout, name).numpy() for name in [*fields, "state", "hidden"]}
+        self._arrays = {name: getattr(self.rollout, name).numpy() for name in [*fields, "state", "hidden"]}
         self._rewards = np.zeros((n_steps, envs.n_envs))
         self.state = np.zeros((envs.n_envs, policy.state_size), np.float32)
         self.fresh = np.ones(envs.n_envs, np.bool_)
@@ -65,11 +58,7 @@ class Collector:
         self.pending: Mapping[str, Array] | None = None
         self._set_live(np.ones(envs.n_envs, np.bool_))
         self.vector_steps = 0
-        self._guard = Guard(normalizes=normaliser is not None)
-        arrays = self._arrays
-        self._few_rows = FewRows.of(policy, self._observations, arrays["state"], arrays["parameters"])
-        self._noise: Array | None = None
-        self._choice: CompiledChoice | None = None
+        self._guard = Guard(normalizes=actor.normalizer is not None)
         self._said_inexact = False
 
     def start(self, seed: int) -> None:
@@ -146,15 +135,11 @@ class Collector:
 
     def collect(self, check: Callable[[], None] = lambda: None) -> Rollout:
         """Fill the rollout; its storage is used again by the next call. ``check`` may raise before any step."""
-        rollout = self._rollout
+        rollout = self.rollout
         rollout.final.clear()
         rollout.ended.clear()
         rollout.first_step = self.vector_steps
-        if self._few_rows is not None:
-            self._few_rows.refresh()
-        on_host = self._device.type == "cpu"
-        self._noise = self._family.host_noise(rollout.n_steps, rollout.n_envs, self._generator) if on_host else None
-        self._choice = self._compiled_choice()
+        self.rows.begin()
         self._arrays["state"][0] = self.state
         for t in range(rollout.n_steps):
             check()
@@ -167,7 +152,7 @@ class Collector:
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
         self._arrays["reward"][:] = self._rewards
-        self._say_log_probs()
+        self._write_log_probs()
         if rollout.mask is not None:
             rollout.mask_digest = digest(rollout.mask)
         return rollout
@@ -182,52 +167,22 @@ class Collector:
         assert self.pending is not None, "start() comes before collect()"
         if self.normaliser is not None and see:
             self.normaliser.see(self.pending, self.live)
-        seen = self.pending if self.normaliser is None else self.normaliser(self.pending)
+        seen = self._actor.seen(self.pending)
         for name, rows in self._observations.items():
             rows[t] = seen[name]
 
     def _act(self, t: int) -> Any:
         """Sample actions for row t, in the env's form; the memory states of row t + 1 are written."""
-        self._think(t)
+        self.rows.forward(t)
         mask, action = self._mask(t), self._arrays["action"][t]
         self._guard.check(self._arrays["parameters"][t], "action parameter", self.vector_steps, advice=OF_POLICY)
-        self._draw(t, mask)
+        self.rows.sample(t, mask, self.vector_steps)
         self._guard.check(action, "action", self.vector_steps, advice=OF_POLICY)
         return self._family.to_env(action)
 
-    def _draw(self, t: int, mask: Array | None) -> None:
-        """Write the actions of row t."""
-        if self._choice is not None:
-            all_can = self._choice(t)
-            if mask is not None and not all_can:
-                require_legal(mask, self._family, self.vector_steps)
-            return
-        if mask is not None:
-            require_legal(mask, self._family, self.vector_steps)
-        parameters, action = self._arrays["parameters"][t], self._arrays["action"][t]
-        if self._noise is not None:
-            action[...] = self._family.draw_on_host(parameters, mask, self._noise[t])
-        else:
-            action[...] = self._draw_in_torch(parameters, mask)
-
-    def _compiled_choice(self) -> CompiledChoice | None:
-        """The kernel's drawing, if there is a kernel and all of the action is choices."""
-        kernel, mask = self._policy.kernel, self._arrays.get("mask")
-        tables = self._family.choice_tables(0 if mask is None else mask.shape[2])
-        if kernel is None or tables is None or self._noise is None:
-            return None
-        return CompiledChoice(kernel, tables, self._arrays["parameters"], mask, self._noise, self._arrays["action"])
-
-    def _draw_in_torch(self, parameters: Array, mask: Array | None) -> Array:
-        with torch.inference_mode():
-            legal = None if mask is None else torch.from_numpy(mask).to(self._device)
-            given = torch.from_numpy(parameters).to(self._device)
-            drawn: Array = self._family.bind(given, legal).sample(self._generator).cpu().numpy()
-            return drawn
-
-    def _say_log_probs(self) -> None:
-        """Those of all actions, many at once, by the law that they were drawn from."""
-        rollout = self._rollout
+    def _write_log_probs(self) -> None:
+        """Those of all actions, many at once, by the distribution that they were drawn from."""
+        rollout, device = self.rollout, self._actor.device
         parameters, action = rollout.parameters.flatten(0, 1), rollout.action.flatten(0, 1)
         mask = None if rollout.mask is None else rollout.mask.flatten(0, 1)
         log_prob = rollout.log_prob.view(-1)
@@ -235,30 +190,15 @@ class Collector:
         with torch.inference_mode():
             for first in range(0, len(log_prob), ROWS_AT_ONCE):
                 rows = slice(first, first + ROWS_AT_ONCE)
-                legal = None if mask is None else mask[rows].to(self._device)
-                law = self._family.bind(parameters[rows].to(self._device), legal)
-                of_heads = law.head_log_prob(action[rows].to(self._device))
+                legal = None if mask is None else mask[rows].to(device)
+                distribution = self._family.bind(parameters[rows].to(device), legal)
+                of_heads = distribution.head_log_prob(action[rows].to(device))
                 if by_head is not None:
                     by_head[rows] = of_heads
                 log_prob[rows] = of_heads.sum(-1)
         self._guard.rollout(
             self._arrays["log_prob"], "log-probability of the action", rollout.first_step, advice=OF_POLICY
         )
-
-    def _think(self, t: int) -> None:
-        """Store the action parameters of row t and the memory states of row t + 1."""
-        if self._few_rows is not None:
-            self._few_rows(t)
-            return
-        rollout = self._rollout
-        with torch.inference_mode():
-            seen = {name: tensor[t].to(self._device) for name, tensor in rollout.observation.items()}
-            if self.state.shape[1]:
-                parameters, _, after = self._policy.step(seen, rollout.state[t].to(self._device))
-                self._arrays["state"][t + 1] = after.cpu().numpy()
-            else:
-                parameters = self._policy.action_parameters(seen)
-            self._arrays["parameters"][t] = parameters.cpu().numpy()
 
     def _mask(self, t: int) -> Array | None:
         """Legal actions of row t, stored for the update (F05)."""
@@ -279,15 +219,14 @@ class Collector:
 
     def _masks(self) -> Array | None:
         """Legal actions [N, M] of the pending observation."""
-        if self._observed_masks is not None and self.pending is not None:
-            return self._observed_masks.read(self.pending)
-        return self.envs.action_masks()
+        assert self.pending is not None, "start() comes before collect()"
+        return self._actor.masks(self.pending, self.envs)
 
     def _make_room_for_masks(self) -> None:
         masks = self._masks()
-        if masks is not None and (self._rollout.mask is None or self._rollout.mask.shape[2] != masks.shape[1]):
-            self._rollout.mask = torch.ones(self._rollout.n_steps, *masks.shape, dtype=torch.bool)
-            self._arrays["mask"] = self._rollout.mask.numpy()
+        if masks is not None and (self.rollout.mask is None or self.rollout.mask.shape[2] != masks.shape[1]):
+            self.rollout.mask = torch.ones(self.rollout.n_steps, *masks.shape, dtype=torch.bool)
+            self._arrays["mask"] = self.rollout.mask.numpy()
 
     def _drop(self, t: int, dropped: NDArray[np.bool_]) -> None:
         """The open episodes of some envs were lost: what this rollout has of them is no data."""
@@ -321,11 +260,11 @@ class Collector:
 
     def _end(self, t: int, step: Step, done: NDArray[np.bool_]) -> None:
         """Keep the true successors of truncated steps, and count the episodes that ended."""
-        after, rollout = self._arrays["state"][t + 1], self._rollout
+        after, rollout = self._arrays["state"][t + 1], self.rollout
         for i, successor in step.final.items():
             self._guard.observations(successor, self.vector_steps, i)
             if step.truncated[i] and not step.terminated[i]:
-                seen = self.normaliser(successor) if self.normaliser else successor
+                seen = self._actor.seen(successor)
                 rollout.final.append(Final(t, i, seen, torch.from_numpy(after[i].copy())))
         successes = {i: read_success(step.infos[i], i, self.vector_steps) for i in step.final}
         rollout.ended.extend((t, episode) for episode in self.episodes.end(done, successes))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from surefoot.algo.learner import Abandoned, IterationRecord, Learner
 from surefoot.errors import EnvError, NonFiniteError
+from surefoot.train.acceleration import accelerate
 from surefoot.train.callbacks import CallbackList, Every
 from surefoot.train.progress import Display
 from surefoot.train.run import Captured, Run
@@ -31,7 +32,8 @@ def train(agent: PPO, target: int, callback: CallbackList, display: Display, run
     """Iterate until ``target`` env steps are reached, a callback says stop, or (with a run) a signal comes."""
     learner = agent.learner
     rows = learner.config.rollout_rows
-    learner.prepare(learner.updates + math.ceil((target - learner.timesteps) / rows))
+    learner.prepare()
+    accelerate(learner, learner.updates + math.ceil((target - learner.timesteps) / rows))
     callback.on_start(agent)
     try:
         if run is None:

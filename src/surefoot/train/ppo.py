@@ -46,7 +46,6 @@ from surefoot.train.trust import require_no_code
 from surefoot.vector.described import DescribedEnvs
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.interface import Envs
-from surefoot.vector.masks import require_legal
 
 EVALUATION_ENVS = 8
 POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
@@ -206,28 +205,9 @@ class PPO:
 
         ``fresh`` [N] marks the rows that begin an episode: their memory is reset.
         """
-        learner = self.learner
-        policy, device = learner.policy, learner.device
-        if masks is None and learner.observed_masks is not None:
-            masks = learner.observed_masks.read(observation)
-        if masks is not None:
-            require_legal(masks, learner.family, self.num_timesteps)
-        seen = learner.observations(observation) if learner.observations is not None else observation
-        with torch.inference_mode():
-            tensors = {name: torch.as_tensor(np.ascontiguousarray(x), device=device) for name, x in seen.items()}
-            mask = None if masks is None else torch.as_tensor(masks, device=device)
-            if policy.state_size:
-                n = next(iter(tensors.values())).shape[0]
-                before = torch.zeros(n, policy.state_size) if state is None else torch.as_tensor(state).clone()
-                if fresh is not None:
-                    before[torch.as_tensor(fresh)] = 0.0
-                parameters, _, after = policy.step(tensors, before.to(device))
-                state = after.cpu().numpy()
-            else:
-                parameters = policy.action_parameters(tensors)
-            distribution = learner.family.bind(parameters, mask)
-            action = distribution.mode() if deterministic else distribution.sample(sampler or self._sampler)
-            return learner.family.to_env(action.cpu().numpy()), state
+        generator = sampler or self._sampler
+        acted = self.learner.actor(observation, state, fresh, masks, generator, deterministic, self.num_timesteps)
+        return acted
 
     def evaluate(
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None

@@ -1,0 +1,67 @@
+"""Acting on a rollout's rows with fewer and cheaper calls: by the kernel, by numpy, and by torch where neither fits."""
+
+from __future__ import annotations
+
+import torch
+
+from surefoot.fast.compiled_choice import CompiledChoice
+from surefoot.fast.cpu_actor import FewRows
+from surefoot.fast.kernel import Kernel
+from surefoot.rollout.actor import Actor, RolloutActor, TorchActor
+from surefoot.rollout.buffer import Rollout
+from surefoot.spaces import Array
+from surefoot.vector.masks import require_legal
+
+
+class FastActor(RolloutActor):
+    """The same distribution as `TorchActor`; a rollout's noise is drawn at once."""
+
+    def __init__(self, actor: Actor, rollout: Rollout, generator: torch.Generator) -> None:
+        self._actor, self._rollout, self._generator = actor, rollout, generator
+        self._plain = TorchActor(actor, rollout, generator)
+        observation = {name: tensor.numpy() for name, tensor in rollout.observation.items()}
+        on_host = actor.device.type == "cpu"
+        self._small = (
+            FewRows.of(actor.policy, observation, rollout.state.numpy(), rollout.parameters.numpy())
+            if on_host
+            else None
+        )
+        self._on_host = on_host
+        self._parameters, self._action = rollout.parameters.numpy(), rollout.action.numpy()
+        self._noise: Array | None = None
+        self._choice: CompiledChoice | None = None
+        self.kernel: Kernel | None = None
+        """Compiled functions, once they are there."""
+
+    def begin(self) -> None:
+        if self._small is not None:
+            self._small.refresh(self.kernel)
+        family, rollout = self._actor.family, self._rollout
+        self._noise = family.host_noise(rollout.n_steps, rollout.n_envs, self._generator) if self._on_host else None
+        self._choice = self._compiled_choice()
+
+    def forward(self, t: int) -> None:
+        if self._small is None:
+            self._plain.forward(t)
+        else:
+            self._small(t)
+
+    def sample(self, t: int, mask: Array | None, step: int) -> None:
+        if self._choice is not None:
+            all_can = self._choice(t)
+            if mask is not None and not all_can:
+                require_legal(mask, self._actor.family, step)
+        elif self._noise is None:
+            self._plain.sample(t, mask, step)
+        else:
+            if mask is not None:
+                require_legal(mask, self._actor.family, step)
+            self._action[t] = self._actor.family.draw_on_host(self._parameters[t], mask, self._noise[t])
+
+    def _compiled_choice(self) -> CompiledChoice | None:
+        """The kernel's drawing, if there is a kernel and all of the action is choices."""
+        mask = None if self._rollout.mask is None else self._rollout.mask.numpy()
+        tables = self._actor.family.choice_tables(0 if mask is None else mask.shape[2])
+        if self.kernel is None or tables is None or self._noise is None:
+            return None
+        return CompiledChoice(self.kernel, tables, self._parameters, mask, self._noise, self._action)
