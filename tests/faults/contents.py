@@ -144,12 +144,14 @@ BOMBS: dict[str, dict[str, Any]] = {
 
 
 def cases() -> list[Case]:
-    """All changes; those of agents whose files are not there yet are made when they are applied."""
+    """All changes, always in the same order."""
     found: list[Case] = []
     with workspace() as place:
         for agent in AGENTS:
             good = save_good(place, agent)
             for path, value in _paths(dict(good.values)):
+                if path[0] == "config" and agent != "numbers":
+                    continue  # configurations are of one form
                 found += [Case(f"{agent}: {name}", agent, change) for name, change in _value_changes(path, value)]
             for tensor, array in good.tensors.items():
                 found += [Case(f"{agent}: {name}", agent, change) for name, change in _tensor_changes(tensor, array)]
@@ -169,7 +171,7 @@ def save_good(place: Path, agent: str) -> Snapshot:
 
 
 def _paths(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """Every place in JSON values; of a list the first one stands for all."""
+    """Every place in JSON values; of a list the first item stands for all."""
     if path:
         yield path, value
     items: Any = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if type(value) is list else ()
