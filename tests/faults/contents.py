@@ -13,6 +13,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import select
 import signal
@@ -43,6 +44,8 @@ CANARY = "SUREFOOT_CANARY"
 """Names the file that a case makes if it runs a command."""
 
 _LIBC = ctypes.CDLL(None)
+OWN = "policy|optimiser|observations|rewards"
+"""Sections of tensors that are the agent itself; others may be replaced by new episodes."""
 Values = dict[str, Any]
 Tensors = dict[str, np.ndarray[Any, Any]]
 Change = Callable[[Values, Tensors], None]
@@ -55,6 +58,12 @@ class Case(NamedTuple):
     name: str
     agent: str
     change: Change
+
+    @property
+    def must_be_refused(self) -> bool:
+        """Whether it takes something away that the agent consists of, or makes it other than the configuration says."""
+        changed = rf" tensor ({OWN})/\S* (as |of \w+ shape|of -?(nan|inf)$|with one nan)"
+        return re.search(rf"{changed}|without tensor ({OWN})/", self.name) is not None
 
 
 SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "compile": False}
@@ -281,6 +290,8 @@ def wicked_contents(n: int | None = None, seed: int = 0) -> dict[str, Any]:
     for index in chosen:
         result = results[index]
         outcome = str(result["outcome"])
+        if outcome == "acts" and found[index].must_be_refused:
+            outcome = "accepted"
         outcomes[outcome.partition(":")[0]] += 1
         if outcome.startswith("foreign"):
             foreign[outcome.split(":")[1].strip()] += 1
@@ -290,6 +301,7 @@ def wicked_contents(n: int | None = None, seed: int = 0) -> dict[str, Any]:
         "files": len(chosen),
         "refused": outcomes["refused"],
         "acts": outcomes["acts"],
+        "wrongly_accepted": outcomes["accepted"],
         "foreign_errors": outcomes["foreign"],
         "not_finite": outcomes["not finite"],
         "hangs_and_crashes": outcomes["lost"],
