@@ -3,6 +3,6 @@
 `accelerate` is the one door: it puts faster parts in place of plain ones, which compute the same.
 """
 
-from surefoot.fast.accelerate import accelerate
+from surefoot.fast.acceleration import accelerate
 
 __all__ = ["accelerate"]

@@ -20,14 +20,9 @@ class FastActor(RolloutActor):
         self._actor, self._rollout, self._generator = actor, rollout, generator
         self._plain = TorchActor(actor, rollout, generator)
         observation = {name: tensor.numpy() for name, tensor in rollout.observation.items()}
-        on_host = actor.device.type == "cpu"
-        self._small = (
-            FewRows.of(actor.policy, observation, rollout.state.numpy(), rollout.parameters.numpy())
-            if on_host
-            else None
-        )
-        self._on_host = on_host
         self._parameters, self._action = rollout.parameters.numpy(), rollout.action.numpy()
+        self._small = FewRows.of(actor.policy, observation, rollout.state.numpy(), self._parameters)
+        self._on_host = actor.device.type == "cpu"
         self._noise: Array | None = None
         self._choice: CompiledChoice | None = None
         self.kernel: Kernel | None = None

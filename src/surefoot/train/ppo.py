@@ -206,8 +206,7 @@ class PPO:
         ``fresh`` [N] marks the rows that begin an episode: their memory is reset.
         """
         generator = sampler or self._sampler
-        acted = self.learner.actor(observation, state, fresh, masks, generator, deterministic, self.num_timesteps)
-        return acted
+        return self.learner.actor(observation, state, fresh, masks, generator, deterministic, self.num_timesteps)
 
     def evaluate(
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None

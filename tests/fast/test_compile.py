@@ -17,11 +17,21 @@ from surefoot.actions.heads import HeadSpec
 from surefoot.algo.learner import Learner
 from surefoot.algo.step import EagerStep
 from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.fast import accelerate
 from surefoot.fast import decision as compiling
+from surefoot.fast.acceleration import memories
 from surefoot.fast.compiled_step import CompiledStep, Run, to_machine_code
 from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
-from surefoot.fast.kernel import load_kernel
+from surefoot.fast.recurrence import recur
+from surefoot.policy.memory import Recurrent
 from surefoot.rollout.sequences import cut, pack
+
+
+def use_loops(learner: Learner) -> None:
+    """Let memories walk through time by the kernel."""
+    for memory in memories(learner.policy):
+        memory.scan = recur
+
 
 needs_compiler = pytest.mark.skipif(not compiling.has_compiler(), reason="needs a C++ compiler")
 
@@ -196,7 +206,7 @@ MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("case", MEMORIES)
 def test_a_memory_recorded_agrees_with_torch(case: str) -> None:
     eager, compiled = (learner_of(*MEMORIES[case]) for _ in range(2))
-    compiled.policy.use(load_kernel())
+    use_loops(compiled)
     compile_with(compiled, as_recorded)
     for _ in range(10):
         records = [learner.learn(learner.collect(), 10).update for learner in (eager, compiled)]
@@ -209,7 +219,7 @@ def test_a_memory_recorded_agrees_with_torch(case: str) -> None:
 def test_a_memory_names_the_source_of_a_non_finite_gradient() -> None:
     settings: dict[str, Any] = {"memory": {"kind": "lstm", "hidden_size": 8}, "max_nonfinite_updates": 100}
     learner = learner_of("CartPole-v1", settings)
-    learner.policy.use(load_kernel())
+    use_loops(learner)
     compile_with(learner, as_recorded)
     rollout = learner.collect()
     rollout.log_prob[3, 1] = -torch.inf
@@ -295,27 +305,29 @@ def test_narrow_products_are_turned_and_wide_ones_stay() -> None:
 @needs_compiler
 def test_a_memory_is_compiled_in_two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """First its loops, in longer runs the whole step; what was compiled is so again after loading."""
-    monkeypatch.setattr("surefoot.algo.learner.PAYING_KERNEL_STEPS", 4)
-    monkeypatch.setattr("surefoot.algo.learner.PAYING_MEMORY_ROWS", 1000)
+    monkeypatch.setattr("surefoot.fast.acceleration.PAYING_KERNEL_STEPS", 4)
+    monkeypatch.setattr("surefoot.fast.acceleration.PAYING_MEMORY_ROWS", 1000)
     settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1}
     found = []
     for updates in (1, 2, 40):
         learner = PPO("CartPole-v1", memory={"kind": "gru", "hidden_size": 8}, **settings).learner
-        learner.prepare(updates)
-        found.append((learner.policy.kernel is not None, learner.compiled))
+        accelerate(learner, updates)
+        found.append(learner.compiled_parts)
         twin = PPO("CartPole-v1", memory={"kind": "gru", "hidden_size": 8}, **settings).learner
         twin.load_state(learner.state())
         assert not twin.compiled  # not to act
-        twin.prepare(1)
-        assert (twin.policy.kernel is not None, twin.compiled) == found[-1]
+        accelerate(twin, 1)
+        assert twin.compiled_parts == found[-1]
     assert found == [(False, False), (True, False), (True, True)]
 
 
 @needs_compiler
 def test_a_compiled_policy_can_be_copied() -> None:
-    learner = learner_of("CartPole-v1", {})
-    learner.policy.use(load_kernel())
-    assert copy.deepcopy(learner.policy).kernel is load_kernel()
+    learner = learner_of("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}})
+    use_loops(learner)
+    copied = copy.deepcopy(learner.policy).memory
+    assert isinstance(copied, Recurrent)
+    assert copied.scan is recur
 
 
 def test_tanh_is_simplified_without_losing_its_ends() -> None:
@@ -341,15 +353,15 @@ def test_a_memory_runs_uncompiled_where_the_compiler_fails(monkeypatch: pytest.M
     def fail() -> None:
         raise RuntimeError("no such header\nand more")
 
-    monkeypatch.setattr("surefoot.algo.learner.load_kernel", fail)
+    monkeypatch.setattr("surefoot.fast.acceleration.load_kernel", fail)
     monkeypatch.setattr(compiling, "has_compiler", lambda: True)
     settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 32, "memory": {"kind": "gru"}}
     agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_KERNEL_STEPS, **settings)
     with pytest.warns(SurefootWarning, match="the memory runs uncompiled: no such header$"):
-        agent.learner.prepare(1)
+        accelerate(agent.learner, 1)
     assert not agent.learner.compiled
     with pytest.raises(RuntimeError, match="no such header"):
-        PPO("CartPole-v1", compile=True, **settings).learner.prepare(1)
+        accelerate(PPO("CartPole-v1", compile=True, **settings).learner, 1)
 
 
 def test_a_run_is_compiled_once() -> None:

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from surefoot import PPO
+from surefoot.fast.acceleration import memories
 from surefoot.fast.cpu_actor import FewRows
 from surefoot.fast.decision import has_compiler
 from surefoot.fast.kernel import load_kernel
+from surefoot.fast.recurrence import recur
 
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 
@@ -48,9 +50,9 @@ def test_the_compiled_actor_gives_the_same_parameters_for_every_type_of_number(e
     seen = (np.random.default_rng(0).normal(size=(5, 3, 4 if env == "CartPole-v1" else 3)) * 5).astype(dtype)
     found = np.zeros((2, 4, 3, 2), np.float32)
     for kernel, rows in zip((None, load_kernel()), found, strict=True):
-        policy.kernel = kernel
         few = FewRows.of(policy, {"obs": seen}, np.zeros((5, 3, 0), np.float32), rows)
         assert few is not None
+        few.refresh(kernel)
         for t in (0, 3, 1):
             few(t)
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
@@ -78,12 +80,14 @@ def test_both_remember_the_same(
     agent = PPO("Pendulum-v1", n_envs=3, n_steps=16, batch_size=48, compile=False, memory=memory, policy=policy)
     wanted = agent.learner.policy
     if compiled:
-        wanted.use(load_kernel())
+        for part in memories(wanted):
+            part.scan = recur
     agent.learn(96)
     observation, state = torch.randn(21, 3, 3) * 3, torch.zeros(3, wanted.state_size)
     found, seen = np.zeros((20, 3, 2), np.float32), np.zeros((21, 3, wanted.state_size), np.float32)
     few = FewRows.of(wanted, {"obs": observation.numpy()}, seen, found)
     assert few is not None
+    few.refresh(load_kernel() if compiled else None)
     for t in range(20):
         with torch.no_grad():
             parameters, _, state = wanted.step({"obs": observation[t]}, state)
