@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from algo.building import iterate, learner_on, make_learner, updates, values_of
-from rollout.worlds import SOURCES, Scripted, open_envs
 from surefoot.algo.learner import Learner, LearnerState
 from surefoot.errors import ConfigError, SurefootError
 from surefoot.worlds import ENTRY_POINTS
+from vector.worlds import SOURCES, Scripted, open_envs
 
 ENVS = [
     "CartPole-v1",
