@@ -305,6 +305,8 @@ def test_a_memory_is_compiled_in_two_stages(monkeypatch: pytest.MonkeyPatch) -> 
         found.append((learner.policy.kernel is not None, learner.compiled))
         twin = PPO("CartPole-v1", memory={"kind": "gru", "hidden_size": 8}, **settings).learner
         twin.load_state(learner.state())
+        assert not twin.compiled  # not to act
+        twin.prepare(1)
         assert (twin.policy.kernel is not None, twin.compiled) == found[-1]
     assert found == [(False, False), (True, False), (True, True)]
 

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import select
 import signal
@@ -43,6 +44,8 @@ CANARY = "SUREFOOT_CANARY"
 """Names the file that a case makes if it runs a command."""
 
 _LIBC = ctypes.CDLL(None)
+OWN = "policy|optimiser|observations|rewards"
+"""Sections of tensors that are the agent itself; others may be replaced by new episodes."""
 Values = dict[str, Any]
 Tensors = dict[str, np.ndarray[Any, Any]]
 Change = Callable[[Values, Tensors], None]
@@ -56,8 +59,14 @@ class Case(NamedTuple):
     agent: str
     change: Change
 
+    @property
+    def must_be_refused(self) -> bool:
+        """Whether it takes something away that the agent consists of, or makes it other than the configuration says."""
+        changed = rf" tensor ({OWN})/\S* (as |of \w+ shape|of -?(nan|inf)$|with one nan)"
+        return re.search(rf"{changed}|without tensor ({OWN})/", self.name) is not None
 
-SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "compile": False}
+
+SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 2, "compile": False}
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "numbers": (
         "Pendulum-v1",
@@ -144,12 +153,14 @@ BOMBS: dict[str, dict[str, Any]] = {
 
 
 def cases() -> list[Case]:
-    """All changes; those of agents whose files are not there yet are made when they are applied."""
+    """All changes, always in the same order."""
     found: list[Case] = []
     with workspace() as place:
         for agent in AGENTS:
             good = save_good(place, agent)
             for path, value in _paths(dict(good.values)):
+                if path[0] == "config" and agent != "numbers":
+                    continue  # configurations are of one form
                 found += [Case(f"{agent}: {name}", agent, change) for name, change in _value_changes(path, value)]
             for tensor, array in good.tensors.items():
                 found += [Case(f"{agent}: {name}", agent, change) for name, change in _tensor_changes(tensor, array)]
@@ -169,7 +180,7 @@ def save_good(place: Path, agent: str) -> Snapshot:
 
 
 def _paths(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """Every place in JSON values; of a list the first one stands for all."""
+    """Every place in JSON values; of a list the first item stands for all."""
     if path:
         yield path, value
     items: Any = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if type(value) is list else ()
@@ -279,6 +290,8 @@ def wicked_contents(n: int | None = None, seed: int = 0) -> dict[str, Any]:
     for index in chosen:
         result = results[index]
         outcome = str(result["outcome"])
+        if outcome == "acts" and found[index].must_be_refused:
+            outcome = "accepted"
         outcomes[outcome.partition(":")[0]] += 1
         if outcome.startswith("foreign"):
             foreign[outcome.split(":")[1].strip()] += 1
@@ -288,6 +301,7 @@ def wicked_contents(n: int | None = None, seed: int = 0) -> dict[str, Any]:
         "files": len(chosen),
         "refused": outcomes["refused"],
         "acts": outcomes["acts"],
+        "wrongly_accepted": outcomes["accepted"],
         "foreign_errors": outcomes["foreign"],
         "not_finite": outcomes["not finite"],
         "hangs_and_crashes": outcomes["lost"],

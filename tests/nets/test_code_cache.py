@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
     "n_envs": 2,
     "n_steps": 8,
     "batch_size": 16,
-    "n_epochs": 1,
+    "n_epochs": 2,
     "policy": {"hidden_sizes": (4,)},
 }
 
@@ -157,8 +157,10 @@ def test_a_compiled_agent_loads_where_nothing_can_be_compiled(place: Path, monke
     state = PPO("CartPole-v1", **SETTINGS).learn(16).learner.state()
     state.values["compiled"] = state.values["kernel"] = True
     writable_by_all(place, monkeypatch)
+    agent = PPO("CartPole-v1", **SETTINGS)
+    agent.learner.load_state(state)
     with pytest.warns(SurefootWarning, match="training runs uncompiled"):
-        PPO("CartPole-v1", **SETTINGS).learner.load_state(state)
+        agent.learn(16)
 
 
 def test_where_there_is_no_home_nothing_is_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -410,18 +410,22 @@ class Learner:
 
     def _require_like(self, state: LearnerState) -> None:
         """Raise unless a state has the tensors and shapes of this learner; the envs' own parts are looked at later."""
-        expected = {name: tuple(x.shape) for name, x in self._lasting_tensors().items() if name not in ENV_TENSORS}
+        expected = {name: x for name, x in self._lasting_tensors().items() if name not in ENV_TENSORS}
         found = {
-            name: tuple(x.shape)
+            name: x
             for name, x in state.tensors.items()
             if name not in ENV_TENSORS and not name.startswith("collector/")
         }
         odd = sorted(expected.keys() ^ found.keys())
         if odd:
             raise ConfigError(f"the saved state has other tensors than this configuration: {', '.join(odd[:4])}")
-        for name, shape in expected.items():
-            if found[name] != shape:
-                raise ConfigError(f"the saved {name} has shape {found[name]}, not {shape}")
+        for name, wanted in expected.items():
+            given = found[name]
+            if (given.shape, given.dtype) != (wanted.shape, wanted.dtype):
+                raise ConfigError(
+                    f"the saved {name} is {given.dtype} of shape {tuple(given.shape)}, not {wanted.dtype} of "
+                    f"{tuple(wanted.shape)}"
+                )
 
     def _lasting_tensors(self) -> dict[str, Tensor]:
         """All of the state but the open episodes."""

@@ -125,5 +125,5 @@ def _read(owner: Any, fields: tuple[str, ...]) -> State:
 def _write(owner: Any, fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for field, value in fields.items():
         if field not in known:
-            raise ValueError(f"{field!r} is not part of the state of {owner}")
+            raise ValueError(f"the saved state does not belong to {owner}: it has no {field!r}")
         setattr(owner, field, decode(value))
