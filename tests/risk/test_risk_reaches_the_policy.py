@@ -53,7 +53,7 @@ def estimates_of(learner: Learner) -> tuple[Estimates, dict[str, Tensor]]:
     """What the first rollout gives the update, and the gradient by part."""
     rollout = learner.collect()
     shaping = None if learner.risk is None else Shaping(learner.risk, 1.0, learner.config.critic.kind != "scalar")
-    estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo, False, shaping)
+    estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo, True, shaping)
     rows = flatten(rollout, estimates, learner.device)
     rows = rows.rows(torch.arange(len(rows.weight)))  # ordinary tensors
     return estimates, by_part(learner, gradient_of(learner, rows))
