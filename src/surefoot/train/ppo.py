@@ -227,6 +227,8 @@ class PPO:
             states = np.zeros((envs.n_envs, self.learner.policy.state_size), np.float32)
 
         def act(seen: Seen) -> Any:
+            if seen.masks is not None:
+                require_legal(seen.masks, self.learner.family, seen.step, seen.rows)
             before = None if states is None else states[seen.rows]
             actions, after = self.act(seen.observation, before, seen.start, deterministic, seen.masks, sampler)
             if states is not None:
