@@ -18,9 +18,9 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
-from nets.test_code_cache import SHARED
 
 from cli.test_trust import CODE, wicked_checkpoint
+from fast.test_code_cache import SHARED
 from faults.run_faults import refusal
 from faults.samples import FIND_FAULTS, workspace
 from surefoot import PPO
@@ -262,7 +262,7 @@ def uncompiled(options: dict[str, Any], resumed: bool) -> str:
         except Exception as error:
             return f"{type(error).__name__}: {error}"
     said = any("uncompiled: " in str(warning.message) for warning in told)
-    if agent.learner.compiled or agent.learner.policy.kernel is not None:
+    if any(agent.learner.compiled_parts):
         return "compiled"
     return "uncompiled" if said else "not told"
 
