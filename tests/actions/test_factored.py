@@ -16,13 +16,9 @@ from torch import Tensor
 
 from surefoot.actions import Family, family_for
 from surefoot.actions.distribution import HeadTerms
-from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.heads import HeadSpec
 from surefoot.actions.masks import MaskForm
 from surefoot.errors import ConfigError, UnsupportedSpaceError
-from surefoot.fast.compiled_choice import CompiledChoice
-from surefoot.fast.decision import has_compiler
-from surefoot.fast.kernel import load_kernel
 from surefoot.math.segments import Segments
 
 B = 4
@@ -563,53 +559,3 @@ def test_too_many_joint_choices_are_refused() -> None:
     heads = [HeadSpec("0", 10)] + [HeadSpec(str(i), 10, relevant_when={str(i - 1): 0}) for i in range(1, 6)]
     with pytest.raises(ConfigError, match="100000 joint choices"):
         family_for(spaces.MultiDiscrete([10] * 6), heads=heads)
-
-
-def require_compiled_alike(
-    family: Family, params: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None, noise: Any, action: Any
-) -> None:
-    """The kernel makes the same choices from the same noise, where it can."""
-    tables = family.choice_tables(0 if mask is None else mask.shape[1])
-    if tables is None:  # only where a mask depends on choices
-        assert mask is not None
-        assert mask.shape[1] > family.mask_width
-    if tables is None or not has_compiler():
-        return
-    rows, flags = np.ascontiguousarray(params)[None], None if mask is None else np.ascontiguousarray(mask)[None]
-    found = np.full((1, *action.shape), -1)
-    assert CompiledChoice(load_kernel(), tables, rows, flags, noise, found)(0)
-    np.testing.assert_array_equal(found[0], action)
-
-
-@every_case
-@every_form
-def test_acting_draws_from_the_same_law(case: Case, form: str) -> None:
-    """The quick way for a few rows against the obvious one: how often each joint choice comes."""
-    n = 20_000
-    params, masks = logits(0, case)[:1].float(), masks_of(case, form)
-    row = flat_row(case, masks)
-    mask = None if row is None else row[:1].expand(n, -1)
-    family, many = case.family(), params.expand(n, -1)
-    noise = family.host_noise(1, n, torch.Generator().manual_seed(0))
-    assert noise is not None
-    action = family.draw_on_host(many.numpy(), None if mask is None else mask.numpy(), noise[0])
-    require_compiled_alike(family, many.numpy(), None if mask is None else mask.numpy(), noise, action)
-    law = brute_force(case, params.double().expand(B, -1), masks)
-    drawn, counts = np.unique(action, axis=0, return_counts=True)
-    seen = dict.fromkeys(law, 0) | {
-        tuple(int(c) for c in choice): int(count) for choice, count in zip(drawn, counts, strict=True)
-    }
-    assert seen.keys() == law.keys()
-    for choice, log_probs in law.items():
-        p = math.exp(log_probs[0])
-        assert abs(seen[choice] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 1e-12
-
-
-def test_equal_scores_make_no_third_choice() -> None:
-    """Both entries of each head win: the first is taken, not their sum."""
-    family = family_for(spaces.MultiDiscrete([3, 2]), heads=(HeadSpec("a", 3), HeadSpec("b", 2)))
-    assert isinstance(family, FactoredFamily)
-    noise = family.host_noise(1, 4, None)
-    assert noise is not None
-    choice = family.draw_on_host(np.zeros((4, 5), np.float32), None, np.zeros_like(noise[0]))
-    assert choice.tolist() == [[0, 0]] * 4

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from algo.building import learner_on, make_learner, updates
-from rollout.worlds import SOURCES, Ending, Scripted, open_envs
 from surefoot.algo.estimate import Estimates, estimate, finished, predict
 from surefoot.algo.learner import Learner
 from surefoot.rollout.buffer import Rollout
+from vector.worlds import SOURCES, Ending, Scripted, open_envs
 
 every_source = pytest.mark.parametrize("source", SOURCES)
 

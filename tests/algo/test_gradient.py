@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from algo.building import batch_of, by_part, gradient_of, learner_on, make_learner, seeded, shake, updates, values_of
-from rollout.worlds import Scripted, open_envs
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.learner import Learner
 from surefoot.algo.step import EagerStep
+from vector.worlds import Scripted, open_envs
 
 B = 24
 

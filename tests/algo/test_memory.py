@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from algo.building import learner_on, shake
-from rollout.worlds import open_envs
 from surefoot.algo.batch import SequenceBatches, flatten
 from surefoot.algo.estimate import estimate, predict
 from surefoot.algo.learner import Learner
 from surefoot.rollout.buffer import Rollout
 from surefoot.worlds import TMaze
+from vector.worlds import open_envs
 
 MEMORIES: dict[str, dict[str, Any]] = {
     "lstm": {"memory": {"kind": "lstm", "hidden_size": 8}},

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from algo.building import batch_of, gradient_of, learner_on, make_learner, seeded, shake, updates
-from rollout.worlds import Ending, Scripted, open_envs
 from surefoot.algo.batch import Batch, RowBatches
 from surefoot.algo.learner import Learner
 from surefoot.errors import SurefootWarning
+from vector.worlds import Ending, Scripted, open_envs
 
 
 def learner_with(rows: int, size: int, **settings: Any) -> Learner:

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from algo.building import batch_of, gradient_of, iterate, learner_on, make_learner, updates, values_of
-from rollout.worlds import KINDS, Kind, Scripted, open_envs
 from surefoot.algo.learner import Learner
 from surefoot.errors import NonFiniteError
 from surefoot.rollout.buffer import Rollout
+from vector.worlds import KINDS, Kind, Scripted, open_envs
 
 INF, NAN = float("inf"), float("nan")
 

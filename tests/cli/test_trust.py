@@ -19,6 +19,8 @@ CODE: dict[str, dict[str, Any]] = {
     "an id of a module": {"env": "wicked:CartPole-v1", "env_kwargs": {}},
     "a callable in a package": {"env": "wicked.inner:make", "env_kwargs": {}},
     "through an argument": {"env": "GymV26Environment-v0", "env_kwargs": {"env_id": "wicked:Id-v0"}},
+    "through an argument that is no id": {"env": "GymV26Environment-v0", "env_kwargs": {"env_id": "wicked:1-v0"}},
+    "through an address": {"env": "GymV21Environment-v0", "env_kwargs": {"env_id": "wicked://x"}},
     "deep in an argument": {"env": "CartPole-v1", "env_kwargs": {"a": [{"b": "wicked:make"}]}},
     "with white space": {"env": " os : system", "env_kwargs": {}},
     "nothing before the colon": {"env": ":system", "env_kwargs": {}},

@@ -13,10 +13,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rollout.worlds import KINDS, SOURCES, Kind, Scripted, open_envs
 from surefoot.spaces import Layout
 from surefoot.vector.interface import Envs, Step
 from surefoot.worlds import Identity, register_envs
+from vector.worlds import KINDS, SOURCES, Kind, Scripted, open_envs
 
 register_envs()
 

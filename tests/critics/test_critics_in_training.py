@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from algo.building import batch_of, by_part, gradient_of, iterate, make_learner, shake, values_of
-from critics.cases import CASES, Case, everything, features, grid, targets_of
+from critics.cases import CASES, Case
 from surefoot import PPO
 from surefoot.algo.record import UpdateRecord
-from surefoot.fast.decision import has_compiler
 
 VALUE_ONLY: dict[str, Any] = {"vf_coef": 1.0, "ent_coef": 0.0}
 every_kind = pytest.mark.parametrize("kind", ["scalar", "quantile", "categorical"])
@@ -113,32 +112,6 @@ def test_unequal_and_vanishing_twins_raise_a_warning() -> None:
     assert with_norms(record, 1.0, 9e-9)["warn/critic_grad_vanished"] == 9e-9
     assert with_norms(record, 0.0, 0.0)["warn/critic_grad_vanished"] == 0.0
     assert not [key for key in with_norms(record, 1.0, 0.011) if key.startswith("warn/critic")]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
-@pytest.mark.parametrize(
-    "critic",
-    [
-        {"kind": "quantile", "popart": True, "clip_mode": "mean_and_variance"},
-        {"kind": "categorical", "clip_mode": "mean_only"},
-    ],
-    ids=["quantile", "categorical"],
-)
-def test_machine_code_gives_the_same_loss_and_gradient(critic: dict[str, Any]) -> None:
-    torch._dynamo.reset()
-    case = Case(critic, clips=True)
-    built = case.build()
-    built.absorb(grid(), everything())
-    old, wanted = built(features(5)).detach(), targets_of(built)
-
-    def mean_loss(seen: torch.Tensor) -> torch.Tensor:
-        return built.loss(built(seen), old, wanted, case.clip_range).loss.mean()
-
-    expected = torch.func.grad_and_value(mean_loss)(features())
-    found = torch.compile(torch.func.grad_and_value(mean_loss), fullgraph=True)(features())
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.slow

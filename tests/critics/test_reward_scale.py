@@ -10,11 +10,11 @@ from torch import Tensor
 
 from algo.building import iterate, learner_on, make_learner, values_of
 from critics.cases import CASES, Case
-from rollout.worlds import Scripted, open_envs
 from surefoot.algo.estimate import estimate, predict
 from surefoot.algo.learner import Learner
 from surefoot.critics.with_cost import WithCost
 from surefoot.rollout.buffer import Rollout
+from vector.worlds import Scripted, open_envs
 
 KINDS = [case for case in CASES if case.has(clip_mode="none", targets="lambda") and not case.clips]
 every_kind = pytest.mark.parametrize("case", [case for case in KINDS if "v_min" not in case.critic], ids=str)

@@ -66,7 +66,7 @@ class Case(NamedTuple):
         return re.search(rf"{changed}|without tensor ({OWN})/", self.name) is not None
 
 
-SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "compile": False}
+SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 2, "compile": False}
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "numbers": (
         "Pendulum-v1",

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import contents, run_faults, store_faults, training_faults, worker_faults
+from faults import (
+    boundary_faults,
+    contents,
+    env_faults,
+    env_state_faults,
+    run_faults,
+    store_faults,
+    training_faults,
+    worker_faults,
+)
 from faults.worker_faults import Watchdog
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -36,6 +45,11 @@ def suites(quick: bool, soak_minutes: float) -> dict[str, Callable[[], Figures]]
         "corrupt_newest": lambda: store_faults.corrupt_newest(100 if few else 1000),
         "read_malicious": store_faults.read_malicious,
         "wicked_contents": lambda: contents.wicked_contents(100 if few else None),
+        "code_in_files": boundary_faults.code_in_files,
+        "planted_code": boundary_faults.planted_code,
+        "any_space": lambda: boundary_faults.any_space(20 if few else 300),
+        "unkept_env_states": lambda: env_state_faults.unkept_env_states(env_state_faults.FEW if few else None),
+        "faulty_envs": lambda: env_faults.faulty_envs(50 if few else None),
         "non_finite": training_faults.non_finite,
         "guard_cost": training_faults.guard_cost,
         "env_raises": lambda: worker_faults.env_raises(steps=20_000 if few else 200_000),
@@ -121,6 +135,46 @@ GOALS: dict[str, Goal] = {
             and f["files"] >= 380
             and f["executions"] == f["foreign_errors"] == f["not_finite"] == f["over_memory"] == f["slow"] == 0
             and f["hangs_and_crashes"] == f["wrongly_accepted"] == 0
+        ),
+    ),
+    "code_in_files": Goal(
+        "code in files",
+        "every way to name a module or program, in a checkpoint, a run and a configuration; loaded, evaluated, "
+        "resumed, trained",
+        "all refused with one message, 0 executions",
+        lambda f: clean(f) and f["refused"] == f["files"] >= 80 and f["executions"] == 0,
+    ),
+    "planted_code": Goal(
+        "planted code",
+        "compiled code of others in directories that they can write, own or link to; gradient steps and memory, new "
+        "and resumed; the same code does run from a private directory",
+        "0 executions, all train on uncompiled and say why",
+        lambda f: (
+            clean(f) and f["trained_uncompiled"] == f["cases"] >= 32 and f["executions"] == 0 and f["runs_if_private"]
+        ),
+    ),
+    "any_space": Goal(
+        "unusual spaces",
+        "random nested spaces, trained, saved, loaded and trained on",
+        "300 of 300 equal to the uninterrupted one, bit for bit",
+        lambda f: clean(f) and f["equal"] == f["spaces"] >= 300,
+    ),
+    "unkept_env_states": Goal(
+        "env that cannot be saved",
+        "states of every wrong kind, from the start or later; single, vector env, worker; runs to the end and "
+        "interrupted in mid-rollout",
+        "≥ 100 runs, none lost, exact just where it is, every checkpoint goes on",
+        lambda f: clean(f) and f["runs"] >= 100 and f["lost"] == f["wrongly_exact_or_not"] == f["not_gone_on"] == 0,
+    ),
+    "faulty_envs": Goal(
+        "env that breaks its contract",
+        "wrong kinds of observation, reward, cost, is_success, mask, info, answer, exception; at reset, first, middle "
+        "and last step; single, vector env, worker, evaluation",
+        "≥ 1,000 cases, all an error that names env and step, 0 foreign errors, no weight moved",
+        lambda f: (
+            clean(f)
+            and f["named"] == f["cases"] >= 1000
+            and f["foreign_errors"] == f["weights_not_finite"] == f["weights_moved"] == 0
         ),
     ),
     "non_finite": Goal(

@@ -11,9 +11,9 @@ import torch
 from gymnasium import spaces
 
 from algo.building import learner_on
-from rollout.worlds import SOURCES, Ending, Scripted, located, observation_at, open_envs, reward_at
 from surefoot.algo.learner import Learner
 from surefoot.rollout import collector
+from vector.worlds import SOURCES, Ending, Scripted, located, observation_at, open_envs, reward_at
 
 every_source = pytest.mark.parametrize("source", SOURCES)
 N, T = 3, 24

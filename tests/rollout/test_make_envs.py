@@ -8,11 +8,11 @@ import gymnasium
 import pytest
 from gymnasium.wrappers import TimeLimit
 
-from rollout.worlds import Clockwork, Scripted
 from surefoot.errors import ConfigError, EnvError, UnsupportedSpaceError
 from surefoot.rollout.make import env_factory, make_envs, own_n_envs
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.gymnasium_vector import VectorEnvs
+from vector.worlds import Clockwork, Scripted
 
 
 def heavy_pendulum(g: float = 10.0) -> gymnasium.Env[Any, Any]:

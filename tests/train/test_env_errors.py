@@ -14,11 +14,11 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
-from rollout.worlds import Clockwork, Ticking
 from surefoot.errors import EnvError, NonFiniteError, SurefootError, SurefootWarning, UnsupportedSpaceError
 from surefoot.worlds import Broken
 from surefoot.worlds.broken import Fault
 from train.agents import Random, parameters, small
+from vector.worlds import Clockwork, Ticking
 
 
 def failure(env: Any, **settings: Any) -> SurefootError:

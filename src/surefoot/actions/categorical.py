@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from surefoot.actions.choosing import FORBIDDEN, ChoiceTables, gumbel_max
 from surefoot.actions.distribution import Array, Distribution, Family
 from surefoot.math.kl import categorical_kl
 from surefoot.math.masking import masked_entropy, masked_log_softmax
@@ -76,15 +74,6 @@ class CategoricalFamily(Family):
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Categorical:
         return Categorical(params, mask)
-
-    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array:
-        return log_exponential((n_steps, n_envs, self.n_outputs), generator, torch.device("cpu")).numpy()
-
-    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
-        return gumbel_max(params if mask is None else np.where(mask, params, FORBIDDEN), noise)
-
-    def choice_tables(self, mask_width: int) -> ChoiceTables:
-        return ChoiceTables(np.array([self.n_outputs]), np.zeros(1, np.int64), None)
 
     def to_env(self, action: Array) -> Array:
         return (action + self._start).astype(self._dtype, copy=False)

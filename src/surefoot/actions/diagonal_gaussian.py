@@ -60,7 +60,7 @@ class DiagonalGaussianFamily(Family):
     def __init__(self, space: spaces.Box, log_std_init: float = 0.0, state_dependent_std: bool = False) -> None:
         self._codec = BoxCodec(space)
         self._log_unit = float(np.log(self._codec.half_width).mean())
-        self._log_std_offset = log_std_init if state_dependent_std else None
+        self.log_std_offset = log_std_init if state_dependent_std else None
         self.n_dims = self._codec.n_dims
         self.n_outputs = 2 * self.n_dims if state_dependent_std else self.n_dims
         self.free = None if state_dependent_std else torch.full((self.n_dims,), log_std_init)
@@ -71,8 +71,8 @@ class DiagonalGaussianFamily(Family):
     def bind(self, params: Tensor, mask: Tensor | None = None) -> DiagonalGaussian:
         refuse_mask(self, mask)
         mean, log_std = params.chunk(2, dim=-1)
-        if self._log_std_offset is not None:
-            log_std = log_std + self._log_std_offset
+        if self.log_std_offset is not None:
+            log_std = log_std + self.log_std_offset
         return DiagonalGaussian(mean, log_std, self._log_unit)
 
     def output_units(self) -> OutputUnits:
@@ -82,17 +82,6 @@ class DiagonalGaussianFamily(Family):
             return OutputUnits(half_width, centre, log_half_width)
         ones = torch.ones_like(half_width)
         return OutputUnits(torch.cat([half_width, ones]), torch.cat([centre, log_half_width]), half_width[:0])
-
-    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array:
-        return torch.randn(n_steps, n_envs, self.n_dims, generator=generator).numpy()
-
-    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
-        assert mask is None, "a Box has no mask"
-        mean, log_std = params[:, : self.n_dims], params[:, self.n_dims :]
-        if self._log_std_offset is not None:
-            log_std = log_std + np.float32(self._log_std_offset)
-        drawn: Array = mean + np.exp(np.minimum(np.maximum(log_std, -LOG_STD_LIMIT), LOG_STD_LIMIT)) * noise
-        return drawn
 
     def to_env(self, action: Array) -> Array:
         return self._codec.from_box_units(action)

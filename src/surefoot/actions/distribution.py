@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.actions.choosing import ChoiceTables
 from surefoot.errors import UnsupportedSpaceError
 
 Array = np.ndarray[Any, Any]
@@ -136,18 +135,6 @@ class Family(ABC):
         """What stored actions [B, *action_shape] and their masks say about the `head_names`; with ``joint_entropy``
         also about what could have been chosen."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
-
-    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
-        """What `draw_on_host` needs at random, float32 [T, N, ...]; None if the family draws in torch only."""
-        return None
-
-    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
-        """Actions in numpy, from float32 rows and a row of `host_noise`: for a few rows its calls cost far less."""
-        raise NotImplementedError(f"{type(self).__name__} draws in torch only")
-
-    def choice_tables(self, mask_width: int) -> ChoiceTables | None:
-        """What `CompiledChoice` needs to draw under masks of so many flags (0: none); None if it cannot."""
-        return None
 
     def mask_groups(self) -> dict[str, slice]:
         """The columns of a mask that belong together, by head: one of each group must be legal."""

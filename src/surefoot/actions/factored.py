@@ -19,10 +19,9 @@ from gymnasium import spaces
 from torch import Tensor
 
 from surefoot.actions.categorical import log_exponential
-from surefoot.actions.choosing import ChoiceTables, Chooser
 from surefoot.actions.conditional import conditional_terms
 from surefoot.actions.distribution import Array, Distribution, Family, HeadFacts, HeadTerms, OutputUnits, refuse_mask
-from surefoot.actions.head_tables import Plan, chooser_of, plan_of
+from surefoot.actions.head_tables import Plan, plan_of
 from surefoot.actions.heads import Head, Path, assemble, choices_first, parts_of
 from surefoot.actions.masks import MaskForm
 from surefoot.math import segments as laws_of
@@ -195,10 +194,9 @@ class FactoredFamily(Family):
     ) -> None:
         self._space = space
         self._heads = choices_first(heads)
-        self._form = MaskForm.of_heads(self._heads)
+        self.form = MaskForm.of_heads(self._heads)
         self._plans: dict[tuple[bool, torch.device], Plan] = {}
-        self._choosers: dict[bool, Chooser] = {}
-        self._group_starts = {wide: self._form.group_starts(wide) for wide in (False, True)}
+        self._group_starts = {wide: self.form.group_starts(wide) for wide in (False, True)}
         self.head_names = tuple(head.name for head in self._heads)
         self._parts = self._lay_out(leaf_family)
         self._is_one_part = [part.columns for part in self._parts] == [list(range(len(self._heads)))]
@@ -206,28 +204,28 @@ class FactoredFamily(Family):
         self.n_outputs = self.n_logits + sum(part.family.n_outputs for part in others)
         frees = [part.family.free for part in others if part.family.free is not None]
         self.free = torch.cat(frees) if frees else None
-        self.action_shape = (len(self._form.sizes) + sum(len(part.columns) for part in others),)
+        self.action_shape = (len(self.form.sizes) + sum(len(part.columns) for part in others),)
         self.action_dtype = torch.float32 if others else torch.int64
         self.mask_width = self.n_logits
-        ends = np.cumsum(self._form.sizes).tolist()
-        choices = [slice(end - size, end) for end, size in zip(ends, self._form.sizes, strict=True)]
+        ends = np.cumsum(self.form.sizes).tolist()
+        choices = [slice(end - size, end) for end, size in zip(ends, self.form.sizes, strict=True)]
         self.head_outputs = (*choices, *(part.outputs for part in others))
-        self._plan(wide=False, device=torch.device("cpu"))
+        self.plan(wide=False, device=torch.device("cpu"))
 
     @property
     def n_logits(self) -> int:
-        return self._form.flat_width
+        return self.form.flat_width
 
     def head_facts(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadFacts:
         """The notes say of each choice head which choices were legal and which was made, and of each other head whether
         it mattered. A choice head that did not is noted as one with a single legal choice; for a joint entropy with all
         its legal choices and none made, in each context in which it can matter."""
-        n_choices = len(self._form.sizes)
+        n_choices = len(self.form.sizes)
         choice = action[:, :n_choices].long()
-        plan = self._plan(self._is_wide(mask), action.device)
+        plan = self.plan(self.is_wide(mask), action.device)
         segments, relevant = plan.segments, plan.dependence.relevance(choice)
         if mask is None:
-            legal = torch.ones(len(action), self._form.flat_width, device=action.device)
+            legal = torch.ones(len(action), self.form.flat_width, device=action.device)
         else:
             legal = (plan.flags(mask, choice) if plan.wide else mask).to(torch.float32)
         n_legal = torch.nn.functional.pad(legal @ segments.members, (0, len(self._heads) - n_choices))
@@ -254,9 +252,9 @@ class FactoredFamily(Family):
         )
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
-        if not self._form.names:
+        if not self.form.names:
             refuse_mask(self, mask)
-        wide = self._is_wide(mask)
+        wide = self.is_wide(mask)
         others = tuple(
             Other(
                 part.family.bind(torch.cat([params[..., part.outputs], params[..., part.free]], -1)),
@@ -267,7 +265,7 @@ class FactoredFamily(Family):
             if not part.is_choice
         )
         logits = params[..., : self.n_logits] if others else params
-        return Factored(logits, None if mask is None else mask.bool(), others, self._plan(wide, params.device))
+        return Factored(logits, None if mask is None else mask.bool(), others, self.plan(wide, params.device))
 
     def output_units(self) -> OutputUnits:
         units = super().output_units()
@@ -277,31 +275,15 @@ class FactoredFamily(Family):
             units.free_shift[part.free.start - self.n_outputs : part.free.stop - self.n_outputs] = of_part.free_shift
         return units
 
-    def host_noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array | None:
-        if self.action_dtype != torch.int64:
-            return None
-        segments = self._plan(wide=False, device=torch.device("cpu")).segments
-        shape = (n_steps, n_envs, *segments.padded.shape)
-        log_noise: Array = log_exponential(shape, generator, torch.device("cpu")).numpy()
-        log_noise += np.where(segments.is_real.numpy(), np.float32(0.0), np.float32(np.inf))  # never chosen
-        return log_noise
-
-    def draw_on_host(self, params: Array, mask: Array | None, noise: Array) -> Array:
-        return self._chooser(self._is_wide(mask))(params, mask, noise)
-
-    def choice_tables(self, mask_width: int) -> ChoiceTables | None:
-        wide = mask_width not in (0, self._form.flat_width)
-        return None if wide or self.action_dtype != torch.int64 else self._chooser(wide=False).tables(self._form.sizes)
-
     def mask_groups(self) -> dict[str, slice]:
-        return dict(zip(self._form.names, self.head_outputs, strict=False))
+        return dict(zip(self.form.names, self.head_outputs, strict=False))
 
     def dead_end(self, masks: np.ndarray[Any, Any]) -> tuple[int, str] | None:
         """A head needs a legal choice wherever legal choices of the others make it relevant, and nowhere else."""
-        wide = masks.shape[-1] != self._form.flat_width
+        wide = masks.shape[-1] != self.form.flat_width
         if np.logical_and.reduce(np.logical_or.reduceat(masks, self._group_starts[wide], axis=1), None):
             return None
-        plan = self._plan(wide, torch.device("cpu"))
+        plan = self.plan(wide, torch.device("cpu"))
         found = plan.stuck(masks)
         if found is None:
             return None
@@ -332,7 +314,7 @@ class FactoredFamily(Family):
     def _lay_out(self, leaf_family: Callable[[spaces.Space[Any]], Family]) -> tuple[Part, ...]:
         """The parts of the space, those that are no choices in the order of their heads."""
         leaves = dict(parts_of(self._space))
-        column, output, free = len(self._form.sizes), self._form.flat_width, 0
+        column, output, free = len(self.form.sizes), self.form.flat_width, 0
         found = []
         for path in dict.fromkeys(head.path for head in self._heads):
             family = leaf_family(leaves[path])
@@ -348,15 +330,12 @@ class FactoredFamily(Family):
         # Free parameters follow all outputs.
         return tuple(part._replace(free=slice(part.free.start + output, part.free.stop + output)) for part in found)
 
-    def _is_wide(self, mask: Tensor | Array | None) -> bool:
-        return mask is not None and mask.shape[-1] != self._form.flat_width
+    def is_wide(self, mask: Tensor | Array | None) -> bool:
+        """Whether a mask [..., M] depends on parent actions."""
+        return mask is not None and mask.shape[-1] != self.form.flat_width
 
-    def _chooser(self, wide: bool) -> Chooser:
-        if wide not in self._choosers:
-            self._choosers[wide] = chooser_of(self._plan(wide, torch.device("cpu")))
-        return self._choosers[wide]
-
-    def _plan(self, wide: bool, device: torch.device) -> Plan:
+    def plan(self, wide: bool, device: torch.device) -> Plan:
+        """The tables of the heads, for masks that depend on parent actions or do not."""
         plan = self._plans.get((wide, device))
         if plan is None:
             with torch.inference_mode(False):  # a rollout asks first, and an update must be able to use the tables

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.actions.choosing import Chooser, Level
 from surefoot.actions.conditional import Conditionals, conditionals_of
 from surefoot.actions.distribution import Array
 from surefoot.actions.head_graph import Dependence, dependence_of, depth
@@ -105,23 +104,3 @@ def plan_of(heads: Sequence[Head], wide: bool) -> Plan:
         not bool(dependence.relevant.all()),
         wide,
     )
-
-
-def chooser_of(plan: Plan) -> Chooser:
-    """The same tables as numpy takes them."""
-    dependence, padded = plan.dependence, plan.segments.padded.numpy()
-    n_heads = len(padded)
-    every = np.ones((1, n_heads), np.bool_)
-    levels = [
-        Level.of(
-            np.flatnonzero(chosen),
-            padded,
-            plan.first_flag.numpy()[padded] if plan.wide else padded,
-            plan.context_step.numpy()[padded] if plan.wide else np.zeros_like(padded),
-            plan.context_head.numpy()[padded],
-        )
-        for chosen in (plan.levels.numpy() if plan.wide else every)
-    ]
-    number = np.zeros(n_heads, np.int64)
-    number[dependence.controls.numpy()] = dependence.stride.numpy()
-    return Chooser(levels, number, dependence.relevant.numpy()[:, :n_heads])

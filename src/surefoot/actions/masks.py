@@ -100,7 +100,7 @@ class MaskForm:
                 alike = width in (self.flat_width, self.wide_width) and list(map(_shape, given)) == [(width,)] * n
             # For many small arrays much faster than `np.concatenate`. Numbers of more than a byte make it longer.
             joined = bytearray().join(parts) if alike else None
-        except (AttributeError, BufferError, IndexError, KeyError, TypeError, ValueError):
+        except Exception:  # whatever a foreign type raises; `read` will say what it is
             return None
         if joined is None or len(joined) != n * width or joined.translate(None, FLAGS):
             return None
@@ -185,7 +185,10 @@ class MaskForm:
 
 def flags(given: Any, whose: str) -> Array:
     """An array of True and False, or of 1 and 0, as flags."""
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # whatever a foreign type raises when it is asked for an array
+        raise EnvError(f"{whose} must be an array of flags, not {given!r} ({error})") from None
     if array.dtype == np.bool_:
         return array
     if array.dtype.kind not in "iuf":

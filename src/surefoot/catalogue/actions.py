@@ -20,7 +20,7 @@ ROWS = (
         tests=(
             "tests/actions/test_masked_actions.py::test_illegal_logits_get_no_gradient_and_legal_ones_a_finite_one",
             "tests/math/test_math_masking.py::test_values_and_gradients_are_finite_in_every_precision",
-            "tests/rollout/test_masks.py::test_no_legal_action_is_named_with_env_step_and_head",
+            "tests/vector/test_masks.py::test_no_legal_action_is_named_with_env_step_and_head",
         ),
     ),
     Row(
@@ -75,7 +75,7 @@ ROWS = (
         ),
         tests=(
             "tests/contract/test_together.py::test_stored_masks_forbid_what_was_not_done",
-            "tests/rollout/test_masks.py::test_a_mask_that_changes_between_rollout_and_update_is_named",
+            "tests/vector/test_masks.py::test_a_mask_that_changes_between_rollout_and_update_is_named",
         ),
     ),
     Row(

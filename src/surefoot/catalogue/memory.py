@@ -86,8 +86,8 @@ ROWS = (
             "would see other observations than the policy acted on, and the first ratio would not be 1."
         ),
         tests=(
-            "tests/rollout/test_normalisers.py::test_statistics_are_frozen_until_the_update_is_over",
-            "tests/rollout/test_normalisers.py::test_drift_is_how_far_the_means_moved_in_old_standard_deviations",
+            "tests/vector/test_normalisers.py::test_statistics_are_frozen_until_the_update_is_over",
+            "tests/vector/test_normalisers.py::test_drift_is_how_far_the_means_moved_in_old_standard_deviations",
         ),
     ),
 )

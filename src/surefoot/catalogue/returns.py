@@ -20,7 +20,7 @@ ROWS = (
         formula="δ_t = r_t + γ·(1 − terminated_t)·V(true successor of s_t) − V(s_t)",
         tests=(
             "tests/math/test_math_returns.py::test_termination_ends_the_future_and_truncation_bootstraps_it",
-            "tests/rollout/test_autoreset_modes.py::test_a_rollout_that_ends_with_an_episode_bootstraps_from_its_final_observation",
+            "tests/vector/test_autoreset_modes.py::test_a_rollout_that_ends_with_an_episode_bootstraps_from_its_final_observation",
             "tests/small_worlds/test_small_worlds.py::test_the_corridor_is_walked_beyond_its_truncation",
         ),
     ),
@@ -39,7 +39,7 @@ ROWS = (
         formula="A_t = δ_t + γ·λ·(1 − done_t)·A_{t+1},   done = terminated or truncated",
         tests=(
             "tests/reference/test_returns_twin.py::test_nothing_after_an_episode_changes_its_advantages",
-            "tests/rollout/test_autoreset_modes.py::test_another_next_episode_changes_no_advantage_of_this_one",
+            "tests/vector/test_autoreset_modes.py::test_another_next_episode_changes_no_advantage_of_this_one",
         ),
     ),
     Row(
@@ -56,8 +56,8 @@ ROWS = (
             "the last observation of an episode leads to the first one of the next."
         ),
         tests=(
-            "tests/rollout/test_autoreset_modes.py::test_advantages_are_those_of_the_episodes",
-            "tests/rollout/test_autoreset_modes.py::test_only_transitions_are_counted",
+            "tests/vector/test_autoreset_modes.py::test_advantages_are_those_of_the_episodes",
+            "tests/vector/test_autoreset_modes.py::test_only_transitions_are_counted",
         ),
     ),
     Row(
@@ -122,7 +122,7 @@ ROWS = (
         ),
         formula="r′ = r / std(R),   R_t = γ·R_{t−1} + r_t within an episode",
         tests=(
-            "tests/rollout/test_normalisers.py::test_rewards_are_divided_by_the_spread_of_the_discounted_return",
+            "tests/vector/test_normalisers.py::test_rewards_are_divided_by_the_spread_of_the_discounted_return",
             "tests/small_worlds/test_reward_sizes.py::test_one_bit_is_learned_whatever_it_pays",
         ),
     ),

@@ -72,7 +72,7 @@ ROWS = (
         verdict="real",
         holds="A cost from `info` that is not a finite number is an error that names env, step and key.",
         why="One NaN among the costs makes the multiplier NaN, and from there every advantage.",
-        tests=("tests/rollout/test_guard.py::test_a_cost_that_is_not_finite_is_named_by_key_env_and_step",),
+        tests=("tests/vector/test_guard.py::test_a_cost_that_is_not_finite_is_named_by_key_env_and_step",),
     ),
     Row(
         id="R05",
@@ -94,7 +94,7 @@ ROWS = (
         verdict="real",
         holds="If a limit rests on a cost and the cost is missing from `info`, it is an error that names env and step.",
         why="A missing cost that counts as 0 makes the constraint look satisfied while nothing is measured.",
-        tests=("tests/rollout/test_guard.py::test_a_cost_that_vanishes_stops_a_run_that_limits_it",),
+        tests=("tests/vector/test_guard.py::test_a_cost_that_vanishes_stops_a_run_that_limits_it",),
     ),
     Row(
         id="R07",

@@ -96,7 +96,7 @@ ROWS = (
         verdict="real",
         holds="Compiled code is loaded only from a directory that belongs to the user and that no one else can write.",
         why="In a shared temporary directory anyone can plant code, and it runs with the rights of whoever trains.",
-        tests=("tests/nets/test_code_cache.py::test_nothing_is_built_in_or_loaded_from_a_directory_of_others",),
+        tests=("tests/fast/test_code_cache.py::test_nothing_is_built_in_or_loaded_from_a_directory_of_others",),
     ),
     Row(
         id="Y08",

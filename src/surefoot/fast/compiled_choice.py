@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.actions.choosing import ChoiceTables
+from surefoot.fast.choosing import ChoiceTables
 from surefoot.fast.kernel import Kernel
 
 Array = NDArray[Any]

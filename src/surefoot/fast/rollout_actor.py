@@ -6,6 +6,7 @@ import torch
 
 from surefoot.fast.compiled_choice import CompiledChoice
 from surefoot.fast.cpu_actor import FewRows
+from surefoot.fast.host_sampling import host_sampler
 from surefoot.fast.kernel import Kernel
 from surefoot.rollout.actor import Actor, RolloutActor, TorchActor
 from surefoot.rollout.buffer import Rollout
@@ -22,7 +23,7 @@ class FastActor(RolloutActor):
         observation = {name: tensor.numpy() for name, tensor in rollout.observation.items()}
         self._parameters, self._action = rollout.parameters.numpy(), rollout.action.numpy()
         self._small = FewRows.of(actor.policy, observation, rollout.state.numpy(), self._parameters)
-        self._on_host = actor.device.type == "cpu"
+        self._sampler = host_sampler(actor.family) if actor.device.type == "cpu" else None
         self._noise: Array | None = None
         self._choice: CompiledChoice | None = None
         self.kernel: Kernel | None = None
@@ -31,8 +32,8 @@ class FastActor(RolloutActor):
     def begin(self) -> None:
         if self._small is not None:
             self._small.refresh(self.kernel)
-        family, rollout = self._actor.family, self._rollout
-        self._noise = family.host_noise(rollout.n_steps, rollout.n_envs, self._generator) if self._on_host else None
+        if self._sampler is not None:
+            self._noise = self._sampler.noise(self._rollout.n_steps, self._rollout.n_envs, self._generator)
         self._choice = self._compiled_choice()
 
     def forward(self, t: int) -> None:
@@ -46,17 +47,19 @@ class FastActor(RolloutActor):
             all_can = self._choice(t)
             if mask is not None and not all_can:
                 require_legal(mask, self._actor.family, step)
-        elif self._noise is None:
+        elif self._sampler is None or self._noise is None:
             self._plain.sample(t, mask, step)
         else:
             if mask is not None:
                 require_legal(mask, self._actor.family, step)
-            self._action[t] = self._actor.family.draw_on_host(self._parameters[t], mask, self._noise[t])
+            self._action[t] = self._sampler.sample(self._parameters[t], mask, self._noise[t])
 
     def _compiled_choice(self) -> CompiledChoice | None:
         """The kernel's drawing, if there is a kernel and all of the action is choices."""
+        if self.kernel is None or self._sampler is None or self._noise is None:
+            return None
         mask = None if self._rollout.mask is None else self._rollout.mask.numpy()
-        tables = self._actor.family.choice_tables(0 if mask is None else mask.shape[2])
-        if self.kernel is None or tables is None or self._noise is None:
+        tables = self._sampler.tables(0 if mask is None else mask.shape[2])
+        if tables is None:
             return None
         return CompiledChoice(self.kernel, tables, self._parameters, mask, self._noise, self._action)

@@ -49,13 +49,14 @@ class Actor:
         masks: Array | None,
         generator: torch.Generator | None,
         deterministic: bool,
-        step: int,
+        step: int = 0,
+        envs: Array | None = None,
     ) -> Acted:
-        """Act on raw observation leaves [N, ...]; ``start`` [N] marks rows that begin an episode (M02), ``step`` is for
-        naming them in messages."""
+        """Act on raw observation leaves [N, ...]; ``start`` [N] marks rows that begin an episode (M02). ``step`` and
+        ``envs`` [N] are how messages call the rows."""
         legal = self.masks(observation, masks)
         if legal is not None:
-            require_legal(legal, self.family, step)
+            require_legal(legal, self.family, step, envs)
         with torch.inference_mode():
             rows = {
                 name: torch.as_tensor(np.ascontiguousarray(x), device=self.device)

@@ -189,24 +189,9 @@ class PPO:
         n_rows = len(next(iter(parts.values())))
         masks = None if action_masks is None else self._read_masks(action_masks, n_rows, single)
         before = read_state(state, n_rows, self.learner.policy.state_size)
-        actions, state = self.act(parts, before, read_starts(episode_start, n_rows), deterministic, masks)
+        starts = read_starts(episode_start, n_rows)
+        actions, state = self.learner.actor(parts, before, starts, masks, self._sampler, deterministic)
         return (row_of(actions, 0) if single else actions), state
-
-    def act(
-        self,
-        observation: Mapping[str, Array],
-        state: Array | None,
-        fresh: Array | None,
-        deterministic: bool,
-        masks: Array | None = None,
-        sampler: torch.Generator | None = None,
-    ) -> tuple[Any, Array | None]:
-        """Env actions [N, ...] for raw observation leaves [N, ...], and memory states [N, n] (None without memory).
-
-        ``fresh`` [N] marks the rows that begin an episode: their memory is reset.
-        """
-        generator = sampler or self._sampler
-        return self.learner.actor(observation, state, fresh, masks, generator, deterministic, self.num_timesteps)
 
     def evaluate(
         self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
@@ -228,7 +213,9 @@ class PPO:
 
         def act(seen: Seen) -> Any:
             before = None if states is None else states[seen.rows]
-            actions, after = self.act(seen.observation, before, seen.start, deterministic, seen.masks, sampler)
+            actions, after = self.learner.actor(
+                seen.observation, before, seen.start, seen.masks, sampler, deterministic, seen.step, seen.rows
+            )
             if states is not None:
                 states[seen.rows] = after
             return actions

@@ -75,7 +75,7 @@ class EnvGroup(Envs):
         """Start a new episode in env i; its info. The observation is written, the mask is not read."""
         try:
             observation, info = self.envs[i].reset(seed=seed)
-            _require_dict(info)
+            require_dict(info)
         except FOREIGN as error:
             raise EnvRaisedError(f"{self._name(i)} raised in reset: {type(error).__name__}: {error}") from error
         if self._steps[i] == 0:
@@ -121,7 +121,7 @@ class EnvGroup(Envs):
             observation, reward, terminated, truncated, info = self.envs[i].step(action)
             terminated, truncated = bool(terminated), bool(truncated)
             if type(info) is not dict:
-                _require_dict(info)
+                require_dict(info)
         except FOREIGN as error:
             raise EnvRaisedError(
                 f"{self._name(i)} raised in step {self._steps[i]} (action {action!r}): {type(error).__name__}: {error}"
@@ -261,6 +261,7 @@ class EnvGroup(Envs):
                 )
 
 
-def _require_dict(info: Any) -> None:
+def require_dict(info: Any) -> None:
+    """Raise TypeError if the info of an env is none."""
     if type(info) is not dict and not isinstance(info, Mapping):
         raise TypeError(f"the info that it returns is {info!r}, not a dict")

@@ -10,8 +10,9 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from surefoot.errors import FOREIGN, EnvError, EnvStateError
 from surefoot.spaces import Array, Layout, mismatch, real_numbers
+from surefoot.vector.codes import code_bounds, unknown_code
 from surefoot.vector.env_state import Resumable, capture_own, require_small, restore_own
-from surefoot.vector.group import NO_INFO
+from surefoot.vector.group import NO_INFO, require_dict
 from surefoot.vector.interface import Envs, Flags, Step, env_seeds
 from surefoot.vector.masks import MASK_KEY
 from surefoot.vector.vector_masks import VectorActions
@@ -30,6 +31,8 @@ class VectorEnvs(Envs):
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space
         self.layout = Layout.of(self.observation_space)
+        bounds = ((leaf, code_bounds(leaf)) for leaf in self.layout.leaves)
+        self._codes = [(leaf, limits) for leaf, limits in bounds if limits is not None]
         self.mode = _autoreset_mode(env)
         self._actions = VectorActions(env, lambda: self.mask_form)
         self.action_heads = self._actions.heads
@@ -39,6 +42,7 @@ class VectorEnvs(Envs):
     def reset(self, seed: int) -> Mapping[str, Array]:
         try:
             observation, info = self.env.reset(seed=self._seeds(seed))
+            require_dict(info)
         except FOREIGN as error:
             raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
         self._resetting = np.zeros(self.n_envs, np.bool_)
@@ -48,6 +52,7 @@ class VectorEnvs(Envs):
     def step(self, actions: Any) -> Step:
         try:
             observation, reward, terminated, truncated, info = self.env.step(actions)
+            require_dict(info)
         except FOREIGN as error:
             raise EnvError(
                 f"the vector env {self._name()} raised in step {self._steps}: {type(error).__name__}: {error}"
@@ -127,15 +132,18 @@ class VectorEnvs(Envs):
         return {int(i): self._final_row(last, int(i)) for i in rows}
 
     def _final_row(self, last: Any, i: int) -> dict[str, Array]:
-        row = _row(last, i)
         try:
+            row = _row(last, i)
             parts = {} if row is None else self.layout.split(row)
-        except ValueError as reason:
+            shapes = {leaf.name: leaf.shape for leaf in self.layout.leaves}
+            fits = {name: array.shape for name, array in parts.items()} == shapes
+            if fits:
+                self._require_codes(row)
+        except FOREIGN as reason:  # a foreign type may raise anything when it is asked for a row
             raise EnvError(
                 f"the vector env {self._name()} in step {self._steps}: final observation of env {i}: {reason}"
             ) from None
-        shapes = {leaf.name: leaf.shape for leaf in self.layout.leaves}
-        if {name: array.shape for name, array in parts.items()} != shapes:
+        if not fits:
             raise EnvError(
                 f"the vector env {self._name()} in step {self._steps}: an episode of env {i} ended, but "
                 f'info["final_obs"] holds {row!r} for it, not an observation of the shape {shapes}'
@@ -144,10 +152,11 @@ class VectorEnvs(Envs):
 
     def _reset_some(self, done: Flags) -> tuple[Any, dict[str, Any]]:
         try:
-            given: tuple[Any, dict[str, Any]] = self.env.reset(options={"reset_mask": done.copy()})
+            observation, info = self.env.reset(options={"reset_mask": done.copy()})
+            require_dict(info)
         except FOREIGN as error:
             raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
-        return given
+        return observation, info
 
     def _require_rows(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -189,9 +198,20 @@ class VectorEnvs(Envs):
                 found, expected = parts[leaf.name].shape, (self.n_envs, *leaf.shape)
                 if found != expected:
                     raise ValueError(f"observation {leaf.name!r} has shape {found}, its space says {expected}")
+            self._require_codes(observation)
         except ValueError as reason:
             raise EnvError(f"the vector env {self._name()} in {where or f'step {self._steps}'}: {reason}") from None
         return {name: array.copy() for name, array in parts.items()}
+
+    def _require_codes(self, observation: Any) -> None:
+        """ValueError if a category is none of those that the space has, of all envs or of one."""
+        for leaf, bounds in self._codes:
+            array = leaf.find(observation)
+            if unknown_code(array, bounds) is None:
+                continue
+            rows = enumerate(array) if array.shape == (self.n_envs, *leaf.shape) else [(None, array)]
+            env, reason = next((env, said) for env, row in rows if (said := unknown_code(row, bounds)) is not None)
+            raise ValueError(f"observation {leaf.name!r}{'' if env is None else f' of env {env}'} {reason}")
 
     def _checked(self, observation: Any) -> dict[str, Array]:
         parts = self._split(observation, "reset")

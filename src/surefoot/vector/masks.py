@@ -78,7 +78,7 @@ class MaskRows:
             everyone = len(noted) == len(self._width) and list(noted) == sorted(noted)
             self.write_rows(slice(None) if everyone else np.array(list(noted)), together)
             return
-        except (EnvError, ValueError):  # of different forms, or one is wrong: one by one it can be named
+        except Exception:  # of different forms, or one is wrong in any way: one by one it can be named
             pass
         for i, (given, whose) in noted.items():
             name, by_head = whose(), isinstance(given, Mapping)
@@ -168,11 +168,12 @@ def declared_heads(env: gymnasium.Env[Any, Any]) -> tuple[HeadSpec, ...] | None:
     return None if found is None else tuple(found)
 
 
-def require_legal(masks: Array, family: Family, step: int) -> None:
-    """Raise and name env and head if a row leaves no legal action (F01)."""
+def require_legal(masks: Array, family: Family, step: int, envs: Array | None = None) -> None:
+    """Raise and name env and head if a row leaves no legal action (F01); ``envs`` are those of the rows if not all."""
     found = family.dead_end(masks)
     if found is not None:
-        env, head = found
+        row, head = found
+        env = row if envs is None else int(envs[row])
         where = f" for the head {head}" if head else ""
         raise EnvError(f"env {env} at step {step} has no legal action{where}: its action mask is all False")
 
@@ -194,5 +195,5 @@ def _stacked(given: list[Any]) -> Any:
 def _batched(given: Any, whose: str) -> Array:
     try:
         return np.asarray(given)[None]
-    except ValueError as error:
+    except Exception as error:  # whatever a foreign type raises when it is asked for an array
         raise EnvError(f"{whose} must be an array of flags, not {given!r} ({error})") from None

@@ -16,6 +16,7 @@ from surefoot.actions.heads import HeadSpec
 from surefoot.actions.registry import family_for
 from surefoot.fast.compiled_choice import CompiledChoice
 from surefoot.fast.decision import has_compiler
+from surefoot.fast.host_sampling import HostSampler, host_sampler
 from surefoot.fast.kernel import load_kernel
 
 N = 20_000
@@ -27,7 +28,13 @@ FAMILIES: dict[str, Family] = {
     "multi-discrete": family_for(spaces.MultiDiscrete([2, 3])),
     "heads": family_for(spaces.MultiDiscrete([2, 3]), heads=(HeadSpec("a", 2), HeadSpec("b", 3))),
 }
-acting = {name: family for name, family in FAMILIES.items() if family.host_noise(1, 1, None) is not None}
+acting = {name: family for name, family in FAMILIES.items() if host_sampler(family) is not None}
+
+
+def sampler_of(family: Family) -> HostSampler:
+    found = host_sampler(family)
+    assert found is not None
+    return found
 
 
 def parameters(family: Family, n: int) -> torch.Tensor:
@@ -40,9 +47,8 @@ def test_choices_come_as_often_as_their_law_says(legal: list[bool] | None) -> No
     family = FAMILIES["categorical"]
     params = parameters(family, N)
     mask = None if legal is None else np.tile(np.array(legal), (N, 1))
-    noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
-    assert noise is not None
-    action = family.draw_on_host(params.numpy(), mask, noise[0])
+    noise = sampler_of(family).noise(1, N, torch.Generator().manual_seed(0))
+    action = sampler_of(family).sample(params.numpy(), mask, noise[0])
     bound = family.bind(params[:1], None if mask is None else torch.from_numpy(mask[:1]))
     for choice in range(4):
         p = float(bound.log_prob(torch.tensor([choice])).exp())
@@ -58,24 +64,22 @@ def test_the_kernel_makes_the_same_choices_from_the_same_noise(name: str, masked
     mask = np.random.default_rng(0).random((3, N, family.n_outputs)) < 0.7 if masked else None
     if mask is not None:
         mask[..., [0, -1]] = True
-    noise = family.host_noise(3, N, generator)
-    tables = family.choice_tables(family.n_outputs if masked else 0)
-    assert noise is not None
+    noise = sampler_of(family).noise(3, N, generator)
+    tables = sampler_of(family).tables(family.n_outputs if masked else 0)
     assert tables is not None
     found = np.full((3, N, *family.action_shape), -1)
     draw = CompiledChoice(load_kernel(), tables, rows, mask, noise, found)
     for t in (2, 0, 1):
         assert draw(t)
-        wanted = family.draw_on_host(rows[t], None if mask is None else mask[t], noise[t])
+        wanted = sampler_of(family).sample(rows[t], None if mask is None else mask[t], noise[t])
         np.testing.assert_array_equal(found[t], wanted)
 
 
 @pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 def test_the_kernel_says_where_nothing_is_legal() -> None:
     family = FAMILIES["heads"]
-    tables, noise = family.choice_tables(5), family.host_noise(1, 3, None)
+    tables, noise = sampler_of(family).tables(5), sampler_of(family).noise(1, 3, None)
     assert tables is not None
-    assert noise is not None
     rows, found = np.zeros((1, 3, 5), np.float32), np.zeros((1, 3, 2), np.int64)
     for env in range(3):
         for dead in (slice(0, 2), slice(2, 5)):
@@ -89,9 +93,8 @@ def test_the_kernel_says_where_nothing_is_legal() -> None:
 def test_a_shift_of_all_logits_changes_no_choice() -> None:
     family = FAMILIES["categorical"]
     params = parameters(family, N).numpy()
-    noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
-    assert noise is not None
-    plain, shifted = (family.draw_on_host(params + shift, None, noise[0]) for shift in (0.0, 2.0**16))
+    noise = sampler_of(family).noise(1, N, torch.Generator().manual_seed(0))
+    plain, shifted = (sampler_of(family).sample(params + shift, None, noise[0]) for shift in (0.0, 2.0**16))
     assert (plain == shifted).mean() > 0.995  # a few are decided by the digits that the logits themselves lose
 
 
@@ -114,9 +117,8 @@ def test_noise_of_choices_is_finite_and_never_0(uniform: float, monkeypatch: pyt
 def test_gaussians_have_the_moments_of_their_law() -> None:
     family = FAMILIES["gaussian"]
     params = torch.tensor([[0.3, -2.0, -1.0, 0.5]]).repeat(N, 1)
-    noise = family.host_noise(1, N, torch.Generator().manual_seed(0))
-    assert noise is not None
-    action = family.draw_on_host(params.numpy(), None, noise[0])
+    noise = sampler_of(family).noise(1, N, torch.Generator().manual_seed(0))
+    action = sampler_of(family).sample(params.numpy(), None, noise[0])
     std = np.exp([-1.0, 0.5])
     assert np.all(np.abs(action.mean(0) - [0.3, -2.0]) <= 5 * std / math.sqrt(N))
     assert np.all(np.abs(action.std(0) / std - 1.0) <= 5 / math.sqrt(2 * N))
@@ -125,7 +127,7 @@ def test_gaussians_have_the_moments_of_their_law() -> None:
 def test_an_extreme_spread_stays_finite() -> None:
     family = FAMILIES["gaussian"]
     params = np.array([[0.0, 0.0, -500.0, 500.0]], np.float32)
-    action = family.draw_on_host(params, None, np.ones((1, 2), np.float32))
+    action = sampler_of(family).sample(params, None, np.ones((1, 2), np.float32))
     assert np.isfinite(action).all()
     assert torch.isfinite(family.bind(torch.from_numpy(params)).log_prob(torch.from_numpy(action))).all()
 
@@ -133,7 +135,9 @@ def test_an_extreme_spread_stays_finite() -> None:
 @pytest.mark.parametrize("name", acting)
 def test_the_noise_depends_on_the_generator_alone(name: str) -> None:
     before = torch.get_rng_state()
-    first, again, other = (FAMILIES[name].host_noise(2, 3, torch.Generator().manual_seed(seed)) for seed in (3, 3, 4))
-    assert np.array_equal(first, again)  # type: ignore[arg-type]
-    assert not np.array_equal(first, other)  # type: ignore[arg-type]
+    first, again, other = (
+        sampler_of(FAMILIES[name]).noise(2, 3, torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
     assert torch.equal(before, torch.get_rng_state())

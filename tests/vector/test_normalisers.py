@@ -12,7 +12,6 @@ import torch
 from gymnasium import Env, spaces
 
 from algo.building import iterate, learner_on, make_learner, values_of
-from rollout.worlds import BASE, SOURCES, Ending, Scripted, Ticking, open_envs
 from surefoot import PPO
 from surefoot.algo.estimate import estimate
 from surefoot.algo.learner import Learner
@@ -20,6 +19,7 @@ from surefoot.errors import ConfigError
 from surefoot.spaces import Layout
 from surefoot.vector.normalize import ObservationNormaliser, RewardNormaliser
 from surefoot.workers.envs import WorkerEnvs
+from vector.worlds import BASE, SOURCES, Ending, Scripted, Ticking, open_envs
 
 Array = np.ndarray[Any, Any]
 LINE = Layout.of(spaces.Box(-np.inf, np.inf, (2,), np.float32))

@@ -10,13 +10,13 @@ import pytest
 from gymnasium import Env, spaces
 
 from algo.building import learner_on, make_learner
-from rollout.worlds import Scripted, Strict, observation_at
 from surefoot.errors import EnvError, SurefootError
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.interface import env_seeds
 from surefoot.workers.envs import WorkerEnvs
 from surefoot.worlds import Broken
 from surefoot.worlds.broken import Fault
+from vector.worlds import Scripted, Strict, observation_at
 
 NO_ACTIONS = np.zeros(2, np.int64)
 

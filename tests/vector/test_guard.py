@@ -11,12 +11,12 @@ import torch
 from gymnasium import Env, spaces
 
 from algo.building import learner_on, make_learner
-from rollout.worlds import SOURCES, Scripted, open_envs
 from surefoot.algo.learner import Learner
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.vector.guard import Guard, read_costs
 from surefoot.workers.envs import WorkerEnvs
 from surefoot.worlds import Broken
+from vector.worlds import SOURCES, Scripted, open_envs
 
 every_source = pytest.mark.parametrize("source", SOURCES)
 BIG = float(np.finfo(np.float32).max)

@@ -13,7 +13,13 @@ from gymnasium import Env, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from algo.building import learner_on, values_of
-from rollout.worlds import (
+from surefoot.algo.estimate import estimate
+from surefoot.algo.learner import Learner
+from surefoot.errors import EnvError, NonFiniteError
+from surefoot.rollout.buffer import Rollout
+from surefoot.vector.gymnasium_vector import VectorEnvs
+from surefoot.vector.interface import Envs
+from vector.worlds import (
     KINDS,
     SCRIPT,
     SOURCES,
@@ -27,12 +33,6 @@ from rollout.worlds import (
     open_envs,
     reward_at,
 )
-from surefoot.algo.estimate import estimate
-from surefoot.algo.learner import Learner
-from surefoot.errors import EnvError, NonFiniteError
-from surefoot.rollout.buffer import Rollout
-from surefoot.vector.gymnasium_vector import VectorEnvs
-from surefoot.vector.interface import Envs
 
 GAMMA, LAMBDA = 0.9, 0.8
 N_ENVS, N_STEPS = 3, 32
