@@ -27,12 +27,12 @@ def test_the_page_has_agents_to_check() -> None:
 
 @pytest.mark.parametrize("agent", agents())
 def test_every_agent_of_the_page_has_valid_settings(agent: str) -> None:
-    config = eval(agent, {"PPO": lambda env, **settings: configure(env, settings), "preset": preset, "dict": dict})
+    config = eval(agent, {"PPO": lambda env, **settings: configure(env, settings)[0], "preset": preset, "dict": dict})
     assert isinstance(config, Config)
 
 
 def test_the_settings_nearest_to_sb3_have_its_rollout_and_plain_critic() -> None:
-    nearest = configure(
+    nearest, _ = configure(
         "CartPole-v1",
         {"n_envs": 1, "n_steps": 2048, "normalize_advantage": "minibatch", "critic": {"popart": False}},
     )

@@ -284,6 +284,8 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "ppo.observation_clip": Trains([0.5], {"ppo.normalize_observations": True}),
     "ppo.reward_clip": Trains([0.01], {"ppo.normalize_rewards": True}),
     "policy.hidden_sizes": Trains([(4,), (8, 8), ()]),
+    "policy.critic_hidden_sizes": Trains([(4,), (8, 8), ()]),
+    "policy.encoder": Elsewhere("policy/test_own_encoder.py"),
     "policy.activation": Trains(["relu", "elu", "silu", "gelu"]),
     "policy.layer_norm": Trains([True]),
     "policy.shared": Trains([True]),

@@ -31,6 +31,7 @@ from surefoot.config.schema import changed
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
+from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.policy import Policy, build_policy
 from surefoot.risk.build import build_risk, warn_if_thin
 from surefoot.rollout.actor import Actor
@@ -120,7 +121,7 @@ class Abandoned(Exception):
 class Learner:
     """Runs iterations of rollout and update."""
 
-    def __init__(self, config: Config, envs: Envs) -> None:
+    def __init__(self, config: Config, envs: Envs, encoder: EncoderClass | None = None) -> None:
         self.config, self.envs = config, envs
         ppo = config.ppo
         self.device = torch.device(config.device)
@@ -129,7 +130,10 @@ class Learner:
         self.family = action_family(envs.action_space, config, envs.action_heads)
         layout = observed_layout(envs, config)
         require_effective(config, layout)
-        self.policy: Policy = build_policy(layout, self.family, config, init).to(self.device)
+        self.policy: Policy = build_policy(layout, self.family, config, init, encoder)
+        if isinstance(self.policy.encoder, OwnEncoder):
+            self.policy.encoder.check(layout)
+        self.policy.to(self.device)
         self.flat = FlatParameters(self.policy.parts())
         decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
         settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")

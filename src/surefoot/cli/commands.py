@@ -21,6 +21,7 @@ from surefoot.output import say
 from surefoot.train.trust import require_no_code
 
 if TYPE_CHECKING:
+    from surefoot.policy.own_encoder import EncoderClass
     from surefoot.train.lock import RunLock
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run
@@ -33,7 +34,19 @@ def train(arguments: argparse.Namespace) -> None:
     from surefoot.train.run import Run
 
     run_dir = arguments.run_dir or _fresh_directory(config.env)
-    _go(PPO(config.env, config=config), partial(Run.create, run_dir, config), arguments.quiet)
+    agent = PPO(config.env, config=config, encoder=_encoder(arguments, config))
+    _go(agent, partial(Run.create, run_dir, config), arguments.quiet)
+
+
+def _encoder(arguments: argparse.Namespace, config: Config) -> EncoderClass | None:
+    """The class that ``policy.encoder`` names, if a person named it: as an option, or its module as trusted."""
+    from surefoot.policy.own_encoder import import_encoder
+    from surefoot.train.setup import trusted_encoder
+
+    name = config.policy.encoder
+    if collect_settings(arguments).get("policy", {}).get("encoder"):
+        return import_encoder(name)
+    return trusted_encoder(name, arguments.trust_module) if name else None
 
 
 def train_config(arguments: argparse.Namespace) -> Config:
@@ -88,7 +101,8 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
             raise RunError(f"{error}; `surefoot resume {arguments.run} --fresh` starts from the beginning") from None
         say(f"{error}; starting from the beginning")
         require_no_code(config.env, config.env_kwargs, str(arguments.run), arguments.trust_module)
-        _go(PPO(config.env, config=config), partial(Run.restart, arguments.run, config, lock), arguments.quiet)
+        agent = PPO(config.env, config=config, encoder=_encoder(arguments, config))
+        _go(agent, partial(Run.restart, arguments.run, config, lock), arguments.quiet)
         return
     for path, reason in found.skipped:
         say(f"passed over {path}: {reason}")

@@ -142,6 +142,11 @@ class PolicyConfig(Section):
 
     hidden_sizes: Sizes = (64, 64)
     """Width of each hidden layer."""
+    critic_hidden_sizes: Sizes | None = None
+    """Width of each hidden layer of the critic, if others than the actor's; None is hidden_sizes."""
+    encoder: str = ""
+    """Class of an own encoder, module:Class, in place of the hidden layers; in Python the class itself. It is made from
+    the layout of the observation, has n_outputs, and turns leaves by name [B, ...] into features [B, n_outputs]."""
     activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = "tanh"
     """Non-linearity after each hidden layer."""
     layer_norm: bool = False
@@ -421,9 +426,22 @@ def _other_complaints(config: Config) -> list[str]:
     inert = [name for name in ("activation", "layer_norm") if changed(policy, name)]
     if config.memory.output_sizes and "activation" in inert:
         inert.remove("activation")
-    if inert and not policy.hidden_sizes:
+    if policy.critic_hidden_sizes is not None and policy.shared:
+        found.append("policy.critic_hidden_sizes needs policy.shared = false: a shared trunk has one width")
+    if policy.encoder:
+        found += _own_encoder_complaints(policy)
+    if inert and not policy.hidden_sizes and not policy.critic_hidden_sizes:
         found.append(f"policy.{', policy.'.join(inert)} needs a hidden layer: policy.hidden_sizes is empty")
     return found
+
+
+def _own_encoder_complaints(policy: PolicyConfig) -> list[str]:
+    module, _, name = policy.encoder.partition(":")
+    if not module or not name:
+        return [f"policy.encoder = {policy.encoder!r} must be module:Class"]
+    names = ("hidden_sizes", "critic_hidden_sizes", "layer_norm", "cnn_channels", "cnn_features")
+    given = [f"policy.{name}" for name in names if changed(policy, name)]
+    return [f"{', '.join(given)} cannot act: policy.encoder stands in place of these layers"] if given else []
 
 
 def _memory_complaints(config: Config) -> list[str]:

@@ -59,9 +59,11 @@ def accelerate(learner: Learner, total_updates: int) -> None:
 
 def unknown_parts(policy: Policy, family: Family) -> Iterator[str]:
     """What of a policy cannot be compiled, in words."""
-    for encoder in (policy.encoder, policy.value_encoder):
-        if type(encoder) not in (Encoder, SideBySide):
-            yield f"the encoder {type(encoder).__name__} cannot be compiled"
+    encoders = {id(policy.encoder): policy.encoder, id(policy.value_encoder): policy.value_encoder}
+    for encoder in encoders.values():
+        inner = encoder.first if isinstance(encoder, SideBySide) else encoder
+        if type(inner) is not Encoder:
+            yield f"the encoder {getattr(inner, 'name', type(inner).__name__)} cannot be compiled"
     for memory in (policy.memory, policy.value_memory):
         if memory is not None and type(memory) is not Recurrent:
             yield f"the memory {type(memory).__name__} cannot be compiled"

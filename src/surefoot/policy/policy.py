@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.actions.distribution import Family
-from surefoot.config import Config
+from surefoot.config import Config, PolicyConfig
 from surefoot.config.critic_rules import decided_targets
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_cost_critic, build_critic
@@ -18,6 +18,7 @@ from surefoot.nets.init import Initialiser
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
 from surefoot.policy.memory import Memory, Recall, build_memory
+from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.side_by_side import SideBySide
 from surefoot.spaces import Layout
 
@@ -37,10 +38,10 @@ class Policy(nn.Module):
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: Encoder | OwnEncoder,
         memory: Memory | None,
         head: ActionHead,
-        value_encoder: Encoder | SideBySide,
+        value_encoder: Encoder | OwnEncoder | SideBySide,
         value_memory: Memory | None,
         critic: Critic,
     ) -> None:
@@ -126,18 +127,27 @@ class Policy(nn.Module):
         return features, features if self.shared else self.value_encoder(observation)
 
 
-def build_policy(layout: Layout, family: Family, config: Config, generator: torch.Generator) -> Policy:
-    """A freshly initialised policy; equal generators give equal weights, and the global random stream is left alone."""
+def build_policy(
+    layout: Layout, family: Family, config: Config, generator: torch.Generator, encoder: EncoderClass | None = None
+) -> Policy:
+    """A freshly initialised policy; equal generators give equal weights, and the global random stream is left alone.
+
+    ``encoder`` makes the encoders in place of `Encoder`.
+    """
     with torch.random.fork_rng(devices=[]):
-        return _build(layout, family, config, generator)
+        if encoder is not None:  # it draws from the global stream, if at all
+            torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device="cpu")))
+        return _build(layout, family, config, generator, encoder)
 
 
-def _build(layout: Layout, family: Family, config: Config, generator: torch.Generator) -> Policy:
+def _build(
+    layout: Layout, family: Family, config: Config, generator: torch.Generator, own: EncoderClass | None
+) -> Policy:
     init = Initialiser(generator, config.policy.ortho_init)
-    encoder = Encoder(layout, config.policy, init)
+    encoder = _encoder(layout, config.policy, init, own)
     memory = build_memory(config, encoder.n_outputs, init)
     head = ActionHead(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
-    value_encoder = encoder if config.policy.shared else _value_encoder(layout, config, init)
+    value_encoder = encoder if config.policy.shared else _value_encoder(layout, config, init, own)
     value_memory = memory if config.memory.shared else build_memory(config, value_encoder.n_outputs, init)
     n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs
     critic = build_critic(decided_targets(config), n_features, init)
@@ -146,7 +156,16 @@ def _build(layout: Layout, family: Family, config: Config, generator: torch.Gene
     return Policy(encoder, memory, head, value_encoder, value_memory, critic)
 
 
-def _value_encoder(layout: Layout, config: Config, init: Initialiser) -> Encoder | SideBySide:
+def _encoder(layout: Layout, policy: PolicyConfig, init: Initialiser, own: EncoderClass | None) -> Encoder | OwnEncoder:
+    return Encoder(layout, policy, init) if own is None else OwnEncoder(own, layout)
+
+
+def _value_encoder(
+    layout: Layout, config: Config, init: Initialiser, own: EncoderClass | None
+) -> Encoder | OwnEncoder | SideBySide:
+    policy = config.policy
+    if policy.critic_hidden_sizes is not None:
+        policy = policy.model_copy(update={"hidden_sizes": policy.critic_hidden_sizes})
     if config.critic.twin != "trunks":
-        return Encoder(layout, config.policy, init)
-    return SideBySide(Encoder(layout, config.policy, init), Encoder(layout, config.policy, init))
+        return _encoder(layout, policy, init, own)
+    return SideBySide(_encoder(layout, policy, init, own), _encoder(layout, policy, init, own))

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.policy.encoder import Encoder
+from surefoot.policy.own_encoder import OwnEncoder
 
 
 class SideBySide(nn.Module):
     """Features of the first encoder, then of the second, [B, F1 + F2]."""
 
-    def __init__(self, first: Encoder, second: Encoder) -> None:
+    def __init__(self, first: Encoder | OwnEncoder, second: Encoder | OwnEncoder) -> None:
         super().__init__()
         self.first, self.second = first, second
         self.n_outputs = first.n_outputs + second.n_outputs

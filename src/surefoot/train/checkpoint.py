@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from surefoot.algo.learner import LearnerState, action_family, observed_layout
 from surefoot.config import Config, from_dict
 from surefoot.errors import CheckpointError, ConfigError, SurefootError
+from surefoot.policy.own_encoder import EncoderClass
 from surefoot.policy.policy import build_policy
 from surefoot.store import JSON, Manifest, Snapshot
 from surefoot.train.space_codec import SavedSpaces, decode_spaces, encode_spaces
@@ -108,11 +109,11 @@ def reading() -> Iterator[None]:
         ) from None
 
 
-def require_like(saved: Saved, config: Config, envs: Envs) -> None:
+def require_like(saved: Saved, config: Config, envs: Envs, encoder: EncoderClass | None = None) -> None:
     """Raise unless the weights are those of the configured policy for these spaces; nothing of their size is made."""
     family = action_family(envs.action_space, config, envs.action_heads)
     with torch.device("meta"):
-        policy = build_policy(observed_layout(envs, config), family, config, torch.Generator())
+        policy = build_policy(observed_layout(envs, config), family, config, torch.Generator(), encoder)
     expected = {
         f"policy/{part}.{name}": tuple(parameter.shape)
         for part, module in policy.parts().items()
@@ -137,7 +138,10 @@ def _require_widths(config: Config, snapshot: Snapshot) -> None:
     weights = [array for name, array in snapshot.tensors.items() if name.startswith("policy/")]
     widest = max((side for array in weights for side in array.shape), default=0)
     policy, memory, critic = config.policy, config.memory, config.critic
-    sizes = {"policy.hidden_sizes": policy.hidden_sizes, "memory.output_sizes": memory.output_sizes}
+    sizes = {"memory.output_sizes": memory.output_sizes}
+    if not policy.encoder:
+        sizes |= {"policy.hidden_sizes": policy.hidden_sizes}
+        sizes |= {"policy.critic_hidden_sizes": policy.critic_hidden_sizes or ()}
     if memory.kind != "none":
         sizes |= {"memory.hidden_size": (memory.hidden_size,)}
     if critic.kind == "quantile":

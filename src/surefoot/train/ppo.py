@@ -18,6 +18,7 @@ from surefoot.config import Config, config_hash
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.evaluate.episodes import Evaluation, Seen, play
 from surefoot.output import say
+from surefoot.policy.own_encoder import EncoderClass
 from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs, require_env
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
@@ -40,6 +41,8 @@ from surefoot.train.setup import (
     require_same_spaces,
     require_trainable,
     settled,
+    trusted_encoder,
+    with_encoder_by_name,
 )
 from surefoot.train.signals import Interrupted
 from surefoot.train.trust import require_no_code
@@ -62,7 +65,15 @@ class PPO:
         print(agent.evaluate(20, seed=1).mean)
     """
 
-    def __init__(self, env: EnvLike, *misplaced: Any, config: Config | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        env: EnvLike,
+        *misplaced: Any,
+        config: Config | None = None,
+        encoder: EncoderClass | None = None,
+        **settings: Any,
+    ) -> None:
+        """``encoder`` is the class that ``config.policy.encoder`` names; among settings, give it as policy=dict(…)."""
         if misplaced or (isinstance(env, str) and env in POLICY_NAMES):
             raise ConfigError(
                 f"the env comes first: PPO(env, …), and settings have names; the network is set by policy=dict(…), not "
@@ -70,19 +81,26 @@ class PPO:
             )
         if config is not None and settings:
             raise ConfigError(f"give either config or single settings, not both (got {', '.join(settings)})")
-        chosen = settled(env, config) if config is not None else configure(env, settings)
-        self._assemble(env, chosen, make_envs_of(env, chosen))
+        if config is None:
+            if encoder is not None:
+                raise ConfigError("give the encoder as policy=dict(encoder=…)")
+            chosen, encoder = configure(env, settings)
+        else:
+            chosen = settled(env, config)
+            if bool(chosen.policy.encoder) != (encoder is not None):
+                raise ConfigError(_no_class(chosen.policy.encoder or "module:Class"))
+        self._assemble(env, chosen, make_envs_of(env, chosen), encoder)
         spans = "total_timesteps" in chosen.model_fields_set
         self.learner.schedules = ScheduleSpan(chosen.total_timesteps if spans else None)
 
-    def _assemble(self, env: EnvLike | None, config: Config, envs: Envs) -> None:
+    def _assemble(self, env: EnvLike | None, config: Config, envs: Envs, encoder: EncoderClass | None = None) -> None:
         """Around envs that are made, or only described."""
         self._env, self.config = env, config
         try:
             if not isinstance(envs, DescribedEnvs):
                 require_memory(config, envs.layout)
             with explaining_memory(config):
-                self.learner = Learner(config, envs)
+                self.learner = Learner(config, envs, encoder)
         except BaseException:
             if env is None or own_n_envs(env) is None:  # what was made here, workers among it, has no other owner
                 envs.close()
@@ -279,20 +297,25 @@ class PPO:
         trusted: Collection[str] = (),
     ) -> PPO:
         """An agent as it was saved. ``trusted`` names modules that an env of the configuration may be imported from."""
-        config = overridden(saved.config, overrides) if overrides else saved.config
+        settings, encoder = with_encoder_by_name(overrides or {})
+        config = overridden(saved.config, settings) if settings else saved.config
+        if encoder is None and config.policy.encoder:
+            encoder = trusted_encoder(config.policy.encoder, trusted)
+        if encoder is None and config.policy.encoder:
+            raise ConfigError(_no_class(config.policy.encoder))
         if env is None and config.env:
             require_no_code(config.env, config.env_kwargs, "the checkpoint", trusted)
         config = adopted(env, config)
         require_device(config.device)
         agent = cls.__new__(cls)
         if env is not None or saved.spaces is None:
-            agent._start_with_envs(saved, config.env if env is None else env, config)
+            agent._start_with_envs(saved, config.env if env is None else env, config, encoder)
         else:
             described = DescribedEnvs(*saved.spaces, config.n_envs)
-            agent._load(saved, config.env or None, config, described)
+            agent._load(saved, config.env or None, config, described, encoder)
         return agent
 
-    def _start_with_envs(self, saved: Saved, env: EnvLike, config: Config) -> None:
+    def _start_with_envs(self, saved: Saved, env: EnvLike, config: Config, encoder: EncoderClass | None) -> None:
         """Make the envs first: they are given, or an older format does not say its spaces."""
         if env == "":
             raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
@@ -301,18 +324,25 @@ class PPO:
             spaces = (envs.observation_space, envs.action_space, envs.action_heads)
             described = DescribedEnvs(*(saved.spaces or spaces), config.n_envs)
             require_same_spaces(described, envs)
-            self._load(saved, env, config, described)
+            self._load(saved, env, config, described, encoder)
             self._attach(envs)
         except BaseException:
             if own_n_envs(env) is None:
                 envs.close()
             raise
 
-    def _load(self, saved: Saved, env: EnvLike | None, config: Config, described: DescribedEnvs) -> None:
+    def _load(
+        self,
+        saved: Saved,
+        env: EnvLike | None,
+        config: Config,
+        described: DescribedEnvs,
+        encoder: EncoderClass | None,
+    ) -> None:
         """An agent that can act; nothing of the size that the configuration says is made before the weights show it."""
         with reading():
-            require_like(saved, config, described)
-            self._assemble(env, config, described)
+            require_like(saved, config, described, encoder)
+            self._assemble(env, config, described, encoder)
             self.learner.load_state(saved.state)
             self._saved_config = saved.config
 
@@ -345,6 +375,14 @@ class PPO:
         if isinstance(env, gymnasium.Env):
             return EnvGroup([env])
         return make_group(env_factory(env, self.config.env_kwargs), EVALUATION_ENVS)
+
+
+def _no_class(name: str) -> str:
+    return (
+        f"policy.encoder = {name!r} is a class of yours, which a configuration or checkpoint only names: give it with "
+        f"policy=dict(encoder={name.rpartition(':')[2]}), or on the command line with --policy.encoder and "
+        f"--trust-module {name.partition(':')[0]}"
+    )
 
 
 def make_envs_of(env: EnvLike, config: Config) -> Envs:

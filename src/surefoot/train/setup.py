@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium
@@ -17,6 +17,7 @@ from surefoot.actions.heads import heads_of
 from surefoot.config import Config, RunConfig, from_dict, from_flat, merge, nested
 from surefoot.config.schema import changed, training_contradictions
 from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.policy.own_encoder import EncoderClass, import_encoder, name_of
 from surefoot.rollout.make import EnvLike, own_n_envs, require_env
 from surefoot.rollout.recipe import Recipe, recipe_of
 from surefoot.spaces import Layout
@@ -25,12 +26,31 @@ from surefoot.train.footprint import require_memory
 from surefoot.vector.interface import Envs
 
 
-def configure(env: EnvLike, settings: dict[str, Any]) -> Config:
-    """The configuration of ``PPO(env, **settings)``."""
+def configure(env: EnvLike, settings: dict[str, Any]) -> tuple[Config, EncoderClass | None]:
+    """The configuration of ``PPO(env, **settings)``, and the encoder that these name."""
     require_env(env)
     n_envs = own_n_envs(env)
     own = {} if n_envs is None else {"n_envs": n_envs}
-    return settled(env, from_flat(**(own | settings)))
+    settings, encoder = with_encoder_by_name(settings)
+    return settled(env, from_flat(**(own | settings))), encoder
+
+
+def trusted_encoder(name: str, trusted: Collection[str]) -> EncoderClass | None:
+    """The encoder that a file names, if the caller has named its module."""
+    return import_encoder(name) if name.partition(":")[0] in trusted else None
+
+
+def with_encoder_by_name(settings: Mapping[str, Any]) -> tuple[dict[str, Any], EncoderClass | None]:
+    """Settings in which an encoder class stands by its name, and the class; what a caller names is imported."""
+    policy = settings.get("policy")
+    given = policy.get("encoder") if isinstance(policy, Mapping) else None
+    if not given:
+        return dict(settings), None
+    if isinstance(given, str):
+        return dict(settings), import_encoder(given) if ":" in given else None
+    if not callable(given) or not hasattr(given, "__qualname__"):
+        raise ConfigError(f"policy.encoder must be a class or module:Class, got {given!r}")
+    return {**settings, "policy": {**policy, "encoder": name_of(given)}}, given  # type: ignore[dict-item]  # a Mapping
 
 
 def settled(env: EnvLike, config: Config) -> Config:
@@ -68,7 +88,7 @@ def overridden(config: Config, overrides: dict[str, Any]) -> Config:
     changed = merge(config.model_dump(), given)
     config = from_dict(changed, acting=True)
     for name in flat_names(given):
-        if name.startswith(FIXED_SECTIONS) or name in FIXED:
+        if (name.startswith(FIXED_SECTIONS) and name != "policy.encoder") or name in FIXED:
             raise ConfigError(f"{name} is part of what was saved and cannot be another when it is loaded: leave it out")
     return config
 
