@@ -248,7 +248,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "seed": Trains([1]),
     "total_timesteps": total_timesteps,
     "device": device,
-    "compile": Elsewhere("algo/test_compile.py"),
+    "compile": Elsewhere("fast/test_compile.py"),
     "threads": threads,
     "ppo.learning_rate": Trains([0.02, "linear(0.01, 0)"]),
     "ppo.n_steps": Trains([48]),
