@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 Source = TypeVar("Source")
 Values = TypeVar("Values")
 
-Reduction = Literal["mean", "std", "min", "max", "median", "p90", "count", "value"]
+Reduction = Literal["mean", "std", "min", "max", "median", "p90", "slope", "count", "value"]
 """Of many values to one; ``value`` is one number already; ``p90`` and ``median`` are the smallest value that 90 % or
-half of them do not exceed."""
+half of them do not exceed; ``slope`` is the change, by a straight line, from the first to the last row of an update."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,13 @@ OF_ROWS: tuple[Metric[Rows, Tensor], ...] = (
     Metric("train/entropy_min", lambda r: r.terms.entropy, "min", "nats", "Entropy in the most certain row."),
     Metric("train/entropy_max", lambda r: r.terms.entropy, "max", "nats", "Entropy in the least certain row."),
     Metric(
+        "train/entropy_slope",
+        lambda r: r.terms.entropy,
+        "slope",
+        "nats",
+        "Change of the entropy within the update, by a straight line through its rows.",
+    ),
+    Metric(
         "train/logit_penalty",
         lambda r: r.terms.penalty,
         "mean",
@@ -163,6 +170,40 @@ OF_ROLLOUT: tuple[Metric[RolloutData, Tensor | None], ...] = (
     Metric("train/advantage_std", lambda d: d.advantages, "std", "return", "Their standard deviation."),
     Metric("train/advantage_min", lambda d: d.advantages, "min", "return", "The smallest."),
     Metric("train/advantage_max", lambda d: d.advantages, "max", "return", "The largest."),
+    Metric("train/returns_mean", lambda d: d.returns, "mean", "return", "Returns that the critic learns."),
+    Metric("train/returns_std", lambda d: d.returns, "std", "return", "Their standard deviation."),
+    Metric("train/value_mean", lambda d: d.values, "mean", "return", "Values V when the rollout was made."),
+    Metric("train/value_std", lambda d: d.values, "std", "return", "Their standard deviation."),
+    Metric("train/value_error", lambda d: (d.values - d.returns).abs(), "mean", "return", "|V − return|."),
+    Metric(
+        "train/explained_variance_min_env",
+        lambda d: d.explained_variance_by_env,
+        "min",
+        "share",
+        "Explained variance in the env where it is least; envs whose returns do not vary do not count.",
+    ),
+    Metric(
+        "train/explained_variance_median_env",
+        lambda d: d.explained_variance_by_env,
+        "median",
+        "share",
+        "The median over the envs.",
+    ),
+    Metric(
+        "train/action_share_max",
+        lambda d: d.action_shares,
+        "max",
+        "share",
+        "Of all discrete actions of the rollout, the share of the most frequent (of several choices, jointly).",
+    ),
+    Metric(
+        "train/action_at_bound",
+        lambda d: d.clipped_actions,
+        "mean",
+        "share",
+        "Entries of Gaussian Box actions that were clipped to a bound.",
+    ),
+    Metric("train/std", lambda d: d.stds, "mean", "action", "σ of Gaussian Box actions, in the units of the env."),
 )
 
 OF_HEADS: tuple[Metric[HeadRows, Tensor], ...] = (
@@ -241,6 +282,13 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
     Metric(
         "train/critic2_grad_norm", lambda u: u.gradient_norms.get("critic2"), "mean", "1", "Of the second twin (C08)."
     ),
+    Metric(
+        "train/critics_grad_ratio",
+        lambda u: u.twin_ratio,
+        "value",
+        "1",
+        "Gradient norm of the first twin by that of the second (C08).",
+    ),
     Metric("train/gradient_steps", lambda u: u.gradient_steps, "count", "steps", "Optimizer steps of this update."),
     Metric("train/n_updates", lambda u: u.update + 1, "count", "updates", "Updates so far."),
     Metric(
@@ -272,7 +320,14 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
         f"Rows with |log-ratio| > {LOG_RATIO_BOUND:g}, if more than 1 % (P01).",
         lambda u: u.values["train/log_ratio_bounded_fraction"] > 0.01,
     ),
-    Metric("warn/critic_grad_vanished", lambda u: u.vanished_twin, "mean", "1", "vanished"),
+    Metric(
+        "warn/critic1_vanishing_gradients",
+        lambda u: u.vanished("critic1"),
+        "mean",
+        "1",
+        "Gradient norm of the first twin, if it hardly learns: below 1e-8 (C08).",
+    ),
+    Metric("warn/critic2_vanishing_gradients", lambda u: u.vanished("critic2"), "mean", "1", "The same of the second."),
     Metric(
         "warn/critic_grad_ratio",
         lambda u: u.unequal_twins,
@@ -305,3 +360,115 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
         _skipped,
     ),
 )
+
+EPISODES, EVALUATION, CLOCK = "rollout/episode_statistics.py", "evaluate/episodes.py", "train/loop.py"
+LEARNER, RISK, TAIL, COST = "algo/learner.py", "risk/", "risk/tail.py", "risk/cost.py"
+
+ELSEWHERE: tuple[Declared, ...] = (
+    Declared("rollout/ep_rew_mean", EPISODES, "mean", "reward", "Raw return of the recent episodes."),
+    Declared("rollout/ep_len_mean", EPISODES, "mean", "steps", "Their length."),
+    Declared("rollout/ep_cost_mean", EPISODES, "mean", "cost", "Their cost, if the env gives costs."),
+    Declared("rollout/success_rate", EPISODES, "mean", "share", "Of them, those that ended with is_success."),
+    Declared("rollout/episodes", EPISODES, "count", "episodes", "Episodes that have ended so far."),
+    Declared(
+        "train/quantile_spread",
+        "critics/calibration.py",
+        "mean",
+        "return",
+        "95 % − 5 % quantile of a distributional critic.",
+    ),
+    Declared("train/critic_gap", "critics/twin.py", "mean", "return", "|V1 − V2| of twin critics (C02)."),
+    Declared(
+        "train/popart_mean", "critics/popart.py", "value", "return", "Mean by which PopArt normalizes returns (A09)."
+    ),
+    Declared("train/popart_std", "critics/popart.py", "value", "return", "Standard deviation by which it does."),
+    Declared("train/out_of_support_fraction", "critics/categorical.py", "mean", "share", "Returns outside the atoms."),
+    Declared(
+        "train/observation_mean_drift",
+        LEARNER,
+        "max",
+        "σ",
+        "How far a mean of the observations moved, in old standard deviations.",
+    ),
+    Declared("train/observation_std_drift", LEARNER, "max", "1", "|σ_new/σ_old − 1| of the observations."),
+    Declared("train/reward_scale", LEARNER, "value", "reward", "What rewards are divided by (A07)."),
+    Declared(
+        "train/entropy_decay_delayed",
+        "algo/coefficients.py",
+        "count",
+        "updates",
+        "Updates that the entropy decay has waited on plateaus (P07).",
+    ),
+    Declared(
+        "risk/coverage_<level>",
+        "critics/calibration.py",
+        "mean",
+        "share",
+        "Returns of finished episodes within the predicted quantile of that level in % (R05).",
+    ),
+    Declared(
+        "risk/waiting", RISK, "count", "updates", "Rollouts in which no episode ended, so that the risk term waited."
+    ),
+    Declared("risk/cvar", TAIL, "value", "reward", "CVaR of the returns of recent episodes."),
+    Declared("risk/var", TAIL, "value", "reward", "VaR of them."),
+    Declared("risk/level", TAIL, "value", "share", "Share of the episodes that is in the tail."),
+    Declared("risk/episodes", TAIL, "count", "episodes", "Episodes that the estimate rests on."),
+    Declared("risk/credited_fraction", TAIL, "mean", "share", "Steps whose episode ended within the rollout."),
+    Declared(
+        "risk/cvar_predicted",
+        "risk/calibration.py",
+        "mean",
+        "reward",
+        "CVaR that the critic predicts at first steps (R05).",
+    ),
+    Declared(
+        "risk/cvar_discounted",
+        "risk/calibration.py",
+        "value",
+        "reward",
+        "CVaR of the discounted returns of recent episodes.",
+    ),
+    Declared("risk/cvar_gap", "risk/calibration.py", "value", "reward", "Predicted minus found."),
+    Declared(
+        "risk/violation", RISK, "value", "reward or cost", "By how much the limit is broken; negative if there is room."
+    ),
+    Declared("risk/spread", RISK, "std", "reward or cost", "Standard deviation of what is limited, over episodes."),
+    Declared("risk/multiplier", "risk/multiplier.py", "value", "1", "Lagrange multiplier (R03)."),
+    Declared("risk/multiplier_integral", "risk/multiplier.py", "value", "1", "Its integral part."),
+    Declared("risk/cost", COST, "mean", "cost", "Cost of the recent episodes."),
+    Declared(
+        "risk/cost_explained_variance", "algo/shaping.py", "value", "share", "Explained variance of the cost critic."
+    ),
+    Declared("time/fps", CLOCK, "mean", "steps/s", "Env steps per second since training began."),
+    Declared("time/time_elapsed", CLOCK, "value", "s", "Time since training began."),
+    Declared("time/iterations", CLOCK, "count", "updates", "Updates so far."),
+    Declared("time/total_timesteps", CLOCK, "count", "steps", "Env steps so far."),
+    Declared("eval/mean_reward", EVALUATION, "mean", "reward", "Raw return of the evaluation episodes."),
+    Declared("eval/std_reward", EVALUATION, "std", "reward", "Its standard deviation over episodes."),
+    Declared("eval/min_reward", EVALUATION, "min", "reward", "The worst episode."),
+    Declared("eval/max_reward", EVALUATION, "max", "reward", "The best episode."),
+    Declared("eval/mean_ep_length", EVALUATION, "mean", "steps", "Length of the episodes."),
+    Declared("eval/episodes", EVALUATION, "count", "episodes", "Episodes played."),
+    Declared("eval/success_rate", EVALUATION, "mean", "share", "Episodes that ended with is_success."),
+    Declared("eval/best_mean_reward", "train/callbacks.py", "max", "reward", "Best mean_reward so far."),
+    Declared("warn/thin_tail", TAIL, "value", "episodes", "Episodes in the tail, if fewer than one."),
+    Declared("warn/env_restarts", LEARNER, "count", "envs", "Worker processes that were started again."),
+)
+
+COMPUTED: tuple[Metric[Any, Any], ...] = (*OF_ROWS, *OF_ROLLOUT, *OF_UPDATE, *OF_HEADS, *OF_HEAD_RECORDS)
+TABLE: dict[str, Metric[Any, Any] | Declared] = {
+    **{metric.key: metric for metric in COMPUTED},
+    **{metric.key: metric for metric in ELSEWHERE},
+}
+"""All metrics by key."""
+
+
+def declared(key: str) -> Metric[Any, Any] | Declared | None:
+    """The entry of a key that was logged; None if there is none."""
+    if key in TABLE:
+        return TABLE[key]
+    for pattern, entry in TABLE.items():
+        first, name, last = pattern.partition("<")[0], "<" in pattern, pattern.partition(">")[2]
+        if name and key.startswith(first) and key.endswith(last) and len(key) > len(first) + len(last):
+            return entry
+    return None

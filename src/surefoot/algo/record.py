@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadRecord
@@ -22,6 +22,19 @@ class KLStop:
     epoch: int
     minibatch: int
     kl: float
+
+
+class WorstRow(NamedTuple):
+    """The row of an update with the largest |log-ratio|, or the first with a number that is not finite."""
+
+    env: int
+    step: int
+    """Vector step, counted from the start of training."""
+    head: str | None
+    """The head with the largest share in it, if the action has heads."""
+    quantity: str
+    """Field of `Terms`: ``log_ratio``, or the first that is not finite."""
+    value: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,8 @@ class UpdateRecord:
     """Source of each skipped step (O09)."""
     heads: dict[str, HeadRecord] = field(default_factory=dict)
     """Each head of a factored action (F04)."""
+    worst: WorstRow | None = None
+    """None without diagnostics."""
     diagnostics: bool = True
     """Without, metrics of rows are NaN and not logged."""
 
@@ -96,20 +111,22 @@ class UpdateRecord:
         return found if self.diagnostics else {key: value for key, value in found.items() if not math.isnan(value)}
 
     @property
-    def vanished_twin(self) -> float | None:
-        """The smaller gradient norm of twin critics, if one of them hardly learns (C08)."""
-        smaller = min(self._twin_norms, default=math.inf)
-        return smaller if smaller < TWIN_VANISHED else None
+    def twin_ratio(self) -> float | None:
+        """Gradient norm of the first twin critic by that of the second, infinite if that is 0; None without twins."""
+        if "critic1" not in self.gradient_norms:
+            return None
+        first, second = self.gradient_norms["critic1"], self.gradient_norms["critic2"]
+        return first / second if second else math.inf
 
     @property
     def unequal_twins(self) -> float | None:
-        """First by second, if the gradient norms of twin critics are far apart (C08)."""
-        if not self._twin_norms or self.vanished_twin is not None:
+        """The ratio, if it is large or small, and neither has vanished (C08)."""
+        ratio = self.twin_ratio
+        if ratio is None or any(self.vanished(part) is not None for part in ("critic1", "critic2")):
             return None
-        first, second = self._twin_norms
-        return first / second if max(first, second) > TWIN_RATIO * min(first, second) else None
+        return ratio if max(ratio, 1.0 / ratio) > TWIN_RATIO else None
 
-    @property
-    def _twin_norms(self) -> tuple[float, ...]:
-        norms = self.gradient_norms
-        return (norms["critic1"], norms["critic2"]) if "critic1" in norms else ()
+    def vanished(self, critic: str) -> float | None:
+        """The gradient norm of a twin critic that hardly learns (C08)."""
+        norm = self.gradient_norms.get(critic, math.inf)
+        return norm if norm < TWIN_VANISHED else None

@@ -93,7 +93,7 @@ class Updater:
                 self.bad_streak = 0
             elif outcome == NON_FINITE:
                 source = name_source(minibatch, coefficients, self._eager, rollout.n_envs, rollout.first_step)
-                metrics.skip(measured, weight, source)
+                metrics.skip(measured, weight, minibatch.row, source)
                 self._count_bad(metrics)
             elif outcome == KL_EXCEEDED:
                 metrics.stop(measured, weight, epoch, number)

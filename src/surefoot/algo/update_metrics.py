@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,14 +11,48 @@ from torch import Tensor
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadMetrics, estimated_divergence
 from surefoot.algo.metrics import OF_ROLLOUT, OF_ROWS
-from surefoot.algo.objective import Measured, Terms
-from surefoot.algo.record import KLStop, UpdateRecord
+from surefoot.algo.objective import N_STACKED, Measured, Terms
+from surefoot.algo.record import KLStop, UpdateRecord, WorstRow
 from surefoot.algo.reduce import RowReducer, reduced
 from surefoot.algo.rows import RolloutData, Rows
 from surefoot.config import PPOConfig
+from surefoot.math.surrogate import Bound
+from surefoot.rollout.buffer import Rollout
 
 MANY_ROWS = 1 << 18
 """Rows that wait to be reduced: few enough to hold, enough to make the operations' overhead negligible."""
+
+
+class Worst(NamedTuple):
+    """As `WorstRow`, by its place in the rollout and the number of its head."""
+
+    row: int
+    head: int | None
+    quantity: str
+    value: float
+
+
+def largest_log_ratio(terms: Terms, row: Tensor) -> Worst:
+    """Of rows [B] that are at these places of the rollout."""
+    i = int(terms.log_ratio.abs().argmax())
+    head = None if terms.heads is None else int(terms.heads[0][:, i].abs().argmax())
+    return Worst(int(row[i]), head, "log_ratio", float(terms.log_ratio[i]))
+
+
+def first_non_finite(stacked: Tensor, row: Tensor, bound: Bound) -> Worst | None:
+    """The first row of `Terms.stacked` [R, B] with a number that is not finite; None if the gradient alone is not. The
+    log-ratio is named before what follows from it."""
+    bad = (~torch.isfinite(stacked[:N_STACKED])).any(0)
+    if not bool(bad.any()):
+        return None
+    i = int(bad.int().argmax())
+    terms = Terms.unstacked(stacked[:, i : i + 1], bound)
+    names = ("log_ratio", *Terms._fields[1:N_STACKED], "loss")
+    quantity = next(name for name in names if not bool(torch.isfinite(getattr(terms, name))))
+    head = None
+    if terms.heads is not None and quantity == "log_ratio":
+        head = int((~torch.isfinite(terms.heads[0][:, 0])).int().argmax())
+    return Worst(int(row[i]), head, quantity, float(getattr(terms, quantity)))
 
 
 class RowMetrics:
@@ -28,6 +63,7 @@ class RowMetrics:
         self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self._n_waiting = 0
         self._reducer = RowReducer(OF_ROWS)
+        self.worst: Worst | None = None
 
     def add(self, stacked: Tensor, weight: Tensor, row: Tensor) -> None:
         """`Terms.stacked` [R, B] of a minibatch, the weights of its rows and their places in the rollout [B]."""
@@ -57,6 +93,9 @@ class RowMetrics:
             divergence = estimated_divergence(terms.log_ratio, self._config.kl_estimator)
         else:
             divergence = self._heads.add(*terms.heads, row)
+        worst = largest_log_ratio(terms, row)
+        if self.worst is None or abs(worst.value) > abs(self.worst.value):
+            self.worst = worst
         self._reducer.add(Rows(terms, divergence, self._clip_range), row.shape[0])
 
 
@@ -74,6 +113,7 @@ class UpdateMetrics:
         self._last: tuple[Tensor, Tensor] | None = None
         self.non_finite: list[str] = []
         self._nan_count = self._inf_count = 0
+        self._non_finite_row: Worst | None = None
         self.kl_stop: KLStop | None = None
         self.gradient_steps = 0
 
@@ -92,11 +132,14 @@ class UpdateMetrics:
         assert measured.kl is not None
         self.kl_stop = KLStop(epoch, minibatch, float(measured.kl / weight.sum()))
 
-    def skip(self, measured: Measured, weight: Tensor, source: str) -> None:
+    def skip(self, measured: Measured, weight: Tensor, row: Tensor, source: str) -> None:
         """A minibatch whose gradient was not finite."""
         self.non_finite.append(source)
         if measured.rows is not None:
-            log_ratio = self._terms(measured.rows[:, weight > 0]).log_ratio
+            stacked = measured.rows[:, weight > 0]
+            if self._non_finite_row is None:
+                self._non_finite_row = first_non_finite(stacked, row[weight > 0], self._config.log_ratio_bound)
+            log_ratio = self._terms(stacked).log_ratio
             self._nan_count += int(torch.isnan(log_ratio).sum())
             self._inf_count += int(torch.isinf(log_ratio).sum())
 
@@ -129,8 +172,17 @@ class UpdateMetrics:
             kl_stop=self.kl_stop,
             non_finite=tuple(self.non_finite),
             heads={} if self._heads is None else self._heads.records(of_outputs),
+            worst=self._worst(data.rollout),
             diagnostics=self._config.diagnostics,
         )
+
+    def _worst(self, rollout: Rollout) -> WorstRow | None:
+        worst = self._non_finite_row or self._rows.worst
+        if worst is None:
+            return None
+        t, env = divmod(worst.row, rollout.n_envs)
+        head = None if worst.head is None or self._heads is None else self._heads.names[worst.head]
+        return WorstRow(env, rollout.first_step + t, head, worst.quantity, worst.value)
 
     def _divergence(self, from_rows: float) -> tuple[float, float]:
         """KL over the update, and of its last minibatch."""
