@@ -185,4 +185,5 @@ def test_calibration_is_of_finished_episodes_only(n_steps: int, logged: bool) ->
     with torch.no_grad():
         learner.policy.critic.head.bias.fill_(9.0)  # type: ignore[union-attr, operator]
     measures = estimated(learner, learner.collect()).measures
+    assert 0.0 < measures.pop("train/quantile_spread") < 1.0
     assert measures == ({f"risk/coverage_{level}": 1.0 for level in ("05", "25", "75", "95")} if logged else {})

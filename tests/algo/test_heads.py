@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -16,16 +17,15 @@ from torch import Tensor
 
 from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
-from surefoot.actions.distribution import HeadFacts
+from surefoot.actions.distribution import Family, HeadFacts
 from surefoot.actions.heads import HeadSpec
 from surefoot.algo.batch import Batch, facts_of
 from surefoot.algo.coefficients import CoefficientPlan
-from surefoot.algo.heads import HEAD_SUMS, head_sums
+from surefoot.algo.heads import HeadMetrics, HeadRecord
 from surefoot.algo.learner import Learner
 from surefoot.config import from_flat
 from surefoot.errors import ConfigError
 from surefoot.fast.compiled_step import CompiledStep
-from surefoot.math import kl
 from surefoot.worlds import register_envs
 
 register_envs()
@@ -37,39 +37,48 @@ def greenhouse(**settings: Any) -> Learner:
     return make_learner("surefoot/Greenhouse-v0", **({"n_steps": 32, "batch_size": 32} | settings))
 
 
-def test_sums_by_hand() -> None:
-    """Two heads, three rows; the second head is irrelevant in the first row and has one legal choice in the last."""
-    relevant = torch.tensor([[True, True, True], [False, True, True]])
+def head_metrics(facts: HeadFacts, *pieces: tuple[Tensor, Tensor, Tensor], **settings: Any) -> dict[str, HeadRecord]:
+    """Of log-ratio and entropy [A, B] and the places of the rows in the rollout."""
+    n_heads = len(facts.relevant)
+    config = from_flat(**settings)
+    family = SimpleNamespace(head_names=NAMES[:n_heads], head_outputs=(slice(0, 1),) * n_heads)
+    coefficients = CoefficientPlan(config.ppo).at(0, 1)
+    metrics = HeadMetrics(cast(Family, family), facts, facts.relevant.sum(1).tolist(), coefficients, config.ppo)
+    for piece in pieces:
+        metrics.add(*piece)
+    return metrics.records(torch.ones(1, 1))
+
+
+def test_means_by_hand() -> None:
+    """Two heads, three rows; the second head is inactive in the first row and has one legal choice in the last."""
+    active = torch.tensor([[True, True, True], [False, True, True]])
     log_ratio = torch.log(torch.tensor([[1.5, 1.0, 1.0], [1.0, 0.5, 2.0]]))
     entropy = torch.tensor([[0.6, 0.3, 0.0], [0.0, math.log(2), 0.0]])
-    n_legal = torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]])
-    facts = HeadFacts(relevant, n_legal, NO_NOTES)
-    step, row = torch.stack([log_ratio, entropy]), torch.tensor([2, 0, 1])
-    found = head_sums(step[..., row], kl.k3(log_ratio[:, row]), torch.ones(3), row, facts, 0.2, "clamp")
-    sums = dict(zip(HEAD_SUMS, found.tolist(), strict=True))
-    assert sums["relevant"] == [3.0, 2.0]
-    assert sums["choosing"] == [3.0, 1.0]
-    assert sums["ratio"] == pytest.approx([3.5, 2.5])
+    facts = HeadFacts(active, torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]]), NO_NOTES)
+    row = torch.tensor([2, 0, 1])
+    op, slot = head_metrics(facts, (log_ratio[:, row], entropy[:, row], row)).values()
+    assert (op.count, slot.count) == (3, 2)
+    assert op.ratio == pytest.approx(3.5 / 3)
+    assert slot.ratio == pytest.approx(2.5 / 2)
     # k3 = r − 1 − ln r
-    assert sums["kl"] == pytest.approx([0.5 - math.log(1.5), (-0.5 + math.log(2)) + (1 - math.log(2))])
-    assert sums["clip_fraction"] == [1.0, 2.0]
-    assert sums["entropy"] == pytest.approx([0.9, math.log(2)])
-    assert sums["normalised_entropy"] == pytest.approx([0.6 / math.log(3) + 0.3 / math.log(2), 0.5])
-
-
-def test_rows_without_weight_do_not_count() -> None:
-    facts = HeadFacts(torch.ones(1, 2, dtype=torch.bool), torch.full((1, 2), 2.0), NO_NOTES)
-    step = torch.stack([torch.tensor([[0.0, 5.0]]), torch.ones(1, 2)])
-    found = head_sums(step, kl.k3(step[0]), torch.tensor([1.0, 0.0]), torch.arange(2), facts, 0.2, "clamp")
-    assert found[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0 / math.log(2)])
+    assert op.kl == pytest.approx((0.5 - math.log(1.5)) / 3)
+    assert slot.kl == pytest.approx(((-0.5 + math.log(2)) + (1 - math.log(2))) / 2)
+    assert [op.clip_fraction, slot.clip_fraction] == pytest.approx([1 / 3, 1.0])
+    assert [op.entropy, slot.entropy] == pytest.approx([0.3, math.log(2) / 2])
+    assert op.normalized_entropy == pytest.approx((0.6 / math.log(3) + 0.3 / math.log(2)) / 3)
+    assert slot.normalized_entropy == pytest.approx(0.5), "the row with one legal choice does not count"
 
 
 def test_rows_that_are_used_twice_count_twice() -> None:
     facts = HeadFacts(torch.tensor([[True, False]]), torch.full((1, 2), 2.0), NO_NOTES)
-    step = torch.stack([torch.tensor([[0.1, 0.0, -0.1]]), torch.tensor([[0.5, 0.0, 0.4]])])
-    found = head_sums(step, kl.k2(step[0]), torch.ones(3), torch.tensor([0, 1, 0]), facts, 0.2, "clamp")
-    wanted = [2.0, 2.0, math.exp(0.1) + math.exp(-0.1), 0.01, 0.0, 0.9, 0.9 / math.log(2)]
-    assert found[:, 0].tolist() == pytest.approx(wanted)
+    first = (torch.tensor([[0.1, 0.0]]), torch.tensor([[0.5, 0.0]]), torch.tensor([0, 1]))
+    second = (torch.tensor([[-0.1]]), torch.tensor([[0.4]]), torch.tensor([0]))
+    (op,) = head_metrics(facts, first, second, kl_estimator="k2").values()
+    assert op.ratio == pytest.approx((math.exp(0.1) + math.exp(-0.1)) / 2)
+    assert op.kl == pytest.approx(0.005)
+    assert op.clip_fraction == 0.0
+    assert op.entropy == pytest.approx(0.45)
+    assert op.normalized_entropy == pytest.approx(0.45 / math.log(2))
 
 
 def test_every_head_reports_itself() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -109,8 +110,13 @@ def test_unequal_and_vanishing_twins_raise_a_warning() -> None:
     record = iterate(make_learner(critic={"twin": "heads"}), 1)[0].update
     assert with_norms(record, 1.0, 0.0099)["warn/critic_grad_ratio"] == pytest.approx(1 / 0.0099)
     assert with_norms(record, 0.0099, 1.0)["warn/critic_grad_ratio"] == pytest.approx(0.0099)
-    assert with_norms(record, 1.0, 9e-9)["warn/critic_grad_vanished"] == 9e-9
-    assert with_norms(record, 0.0, 0.0)["warn/critic_grad_vanished"] == 0.0
+    vanished = with_norms(record, 1.0, 9e-9)
+    assert vanished["warn/critic2_vanishing_gradients"] == 9e-9
+    assert not vanished.keys() & {"warn/critic1_vanishing_gradients", "warn/critic_grad_ratio"}
+    both = with_norms(record, 0.0, 0.0)
+    assert both["warn/critic1_vanishing_gradients"] == both["warn/critic2_vanishing_gradients"] == 0.0
+    assert with_norms(record, 0.3, 0.1)["train/critics_grad_ratio"] == pytest.approx(3.0)
+    assert with_norms(record, 0.3, 0.0)["train/critics_grad_ratio"] == math.inf
     assert not [key for key in with_norms(record, 1.0, 0.011) if key.startswith("warn/critic")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -72,7 +73,7 @@ def test_statistics_may_follow_every_step() -> None:
     seen = np.array([[0, 10], [4, 30], [8, 50], [0, 0]])
     assert normaliser.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
     drift = normaliser.commit()  # means go from (2, 20) to (3, 22.5), in the standard deviations 2 and 10
-    assert drift == pytest.approx(0.5)
+    assert drift.mean == pytest.approx(0.5)
     again = ObservationNormaliser(LINE, 10.0, follows=True)
     again.load_state(normaliser.state())
     again.see(rows([1.0, 1.0], [1.0, 1.0]), ALL)
@@ -91,10 +92,10 @@ def test_frozen_rollouts_count_as_much_as_the_first() -> None:
 
 def test_drift_is_how_far_the_means_moved_in_old_standard_deviations() -> None:
     normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
-    assert normaliser.commit() == 0.0
+    assert normaliser.commit() == (0.0, 0.0)
     normaliser.see(rows([8.0, 20.0], [8.0, 20.0]), ALL)
-    # Means go from (2, 20) to (5, 20); the first had the standard deviation 2.
-    assert normaliser.commit() == pytest.approx(1.5)
+    # Means go from (2, 20) to (5, 20), standard deviations from (2, 10) to (√11, √50): 1.658 and 0.707 of the old ones.
+    assert normaliser.commit() == pytest.approx((1.5, math.sqrt(11) / 2 - 1))
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -1e6, 1e-12, 3.3e7])
@@ -184,7 +185,8 @@ def test_rollouts_after_the_first_see_one_scale() -> None:
     assert np.array_equal(learner.observations(pending)["obs"], frozen)
     record = learner.learn(rollout, 2)
     assert not np.array_equal(learner.observations(pending)["obs"], frozen)
-    assert record.measures["train/observation_drift"] > 0.0
+    assert record.measures["train/observation_mean_drift"] > 0.0
+    assert record.measures["train/observation_std_drift"] > 0.0
 
 
 def test_statistics_of_observations_survive_saving() -> None:

@@ -50,6 +50,12 @@ class BoxCodec:
         inside = np.clip(action.astype(np.float64), self._low, self._high)
         return inside.astype(self._dtype).reshape(-1, *self._shape)
 
+    def is_outside(self, action: Array) -> Array:
+        """Which entries of `action` [N, D], in half-widths from the centre, are beyond a bound."""
+        raw = self.centre + self.half_width * action.astype(np.float64)
+        outside: Array = (raw < self._low) | (raw > self._high)
+        return outside
+
     def from_box_units(self, action: Array) -> Array:
         """Env actions [N, *space.shape] so many half-widths from the centre, `action` [N, D], clipped to the box."""
         return self.clip(self.centre + self.half_width * action.astype(np.float64))

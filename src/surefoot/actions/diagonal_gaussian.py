@@ -75,6 +75,12 @@ class DiagonalGaussianFamily(Family):
             log_std = log_std + self.log_std_offset
         return DiagonalGaussian(mean, log_std, self._log_unit)
 
+    def is_clipped(self, action: Tensor) -> Tensor:
+        return torch.from_numpy(self._codec.is_outside(action.cpu().numpy()))
+
+    def std(self, params: Tensor) -> Tensor:
+        return self.bind(params).std * torch.from_numpy(self._codec.half_width).to(params)
+
     def output_units(self) -> OutputUnits:
         half_width, centre = torch.from_numpy(self._codec.half_width), torch.from_numpy(self._codec.centre)
         log_half_width = half_width.log()

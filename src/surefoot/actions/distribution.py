@@ -131,6 +131,15 @@ class Family(ABC):
         ones, n_free = torch.ones(self.n_outputs, dtype=torch.float64), 0 if self.free is None else self.free.numel()
         return OutputUnits(ones, torch.zeros_like(ones), torch.zeros(n_free, dtype=torch.float64))
 
+    def is_clipped(self, action: Tensor) -> Tensor | None:
+        """Which entries [B, D] of stored actions `to_env` clips to the bounds of a Box; None if it never clips."""
+        return None
+
+    def std(self, params: Tensor) -> Tensor | None:
+        """Standard deviations [B, D] of the env action before clipping, given the `params` of `bind`; None if the
+        distribution is not Gaussian in the units of the env."""
+        return None
+
     def head_facts(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadFacts:
         """What stored actions [B, *action_shape] and their masks say about the `head_names`; with ``joint_entropy``
         also about what could have been chosen."""

@@ -75,6 +75,10 @@ class CoefficientPlan:
             low, high = RATE_LIMITS
             self.adapted_rate = min(max(used.learning_rate * factor, low), high)
 
+    def metrics(self) -> dict[str, float]:
+        """By log key."""
+        return {"train/entropy_decay_delayed": float(self.entropy_state.delayed)} if self._decay else {}
+
     def state(self) -> dict[str, Any]:
         """As JSON."""
         return {"entropy": self.entropy_state.to_json(), "adapted_rate": self.adapted_rate}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefoot.algo.shaping import CostEstimates, Shaping, estimate_costs, shape
 from surefoot.config import PPOConfig
-from surefoot.critics.calibration import coverage
+from surefoot.critics.calibration import coverage, quantile_spread
 from surefoot.errors import NonFiniteError
 from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero, spread_is_zero_by_env
 from surefoot.math.episodes import spread_back
@@ -87,6 +87,7 @@ def estimate(
                 costs.absorb(valid)
             prediction, successors = predict(rollout, policy)
         if whole is not None:
+            measures |= quantile_spread(critic, prediction, valid)
             measures |= coverage(critic, prediction, whole, finished(rollout))
         discounts = torch.where(rollout.terminated, 0.0, config.gamma)
         targets = critic.targets(returns, reward, discounts, successors)

@@ -233,14 +233,15 @@ class Learner:
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
         measures = self.policy.critic.measures(estimates.prediction, estimates.returns, rollout.valid)
-        measures |= estimates.measures
+        measures |= estimates.measures | self.plan.metrics()
         self.policy.critic.absorb(estimates.returns, rollout.valid)
         if estimates.costs is not None:
             estimates.costs.absorb(rollout.valid)
         if self.envs.n_restarts:
             measures["warn/env_restarts"] = float(self.envs.n_restarts)
         if self.observations is not None:
-            measures["train/observation_drift"] = self.observations.commit()
+            drift = self.observations.commit()
+            measures |= {"train/observation_mean_drift": drift.mean, "train/observation_std_drift": drift.std}
         if self.rewards is not None:
             measures["train/reward_scale"] = self.rewards.scale
         steps = int(rollout.valid.sum())

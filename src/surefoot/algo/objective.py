@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,22 +13,9 @@ from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.heads import estimated_divergence
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
-from surefoot.math.surrogate import bound_log_ratio, clipped_surrogate
+from surefoot.math.surrogate import Bound, bound_log_ratio, clipped_surrogate
 
 LOGIT_BOUND = 10.0
-
-ROWS = (
-    "loss",
-    "policy_loss",
-    "value_loss",
-    "value_loss_unclipped",
-    "value_loss_clipped",
-    "value_clip_active",
-    "entropy",
-    "logit_penalty",
-    "log_ratio",
-)
-"""Quantities measured for every row; what follows from them is computed later, for many minibatches at once."""
 
 
 class Measured(NamedTuple):
@@ -41,8 +28,7 @@ class Measured(NamedTuple):
     kl: Tensor | None
     """Sum over the rows, where it decides about the step or cannot be computed from the log-ratios."""
     rows: Tensor | None
-    """[len(ROWS), B] and, if the action has heads, [2·A, B] the log-ratio of each, then the entropy of each (0 where it
-    is irrelevant); None without diagnostics."""
+    """`Terms.stacked`; None without diagnostics."""
 
 
 class Terms(NamedTuple):
@@ -59,7 +45,26 @@ class Terms(NamedTuple):
     log_ratio: Tensor
     ratio: Tensor
     heads: tuple[Tensor, Tensor] | None = None
-    """Log-ratio and entropy by head [A, B], if the action has heads."""
+    """Log-ratio and entropy by head [A, B], 0 where it is inactive, if the action has heads."""
+
+    def stacked(self) -> Tensor:
+        """[R, B] all of them in one tensor but the ratio, which follows from the log-ratio; last those by head."""
+        each: Any = self[:N_STACKED]
+        rows = torch.stack([x.to(self.loss.dtype) for x in each])
+        return rows if self.heads is None else torch.cat([rows, *self.heads])
+
+    @staticmethod
+    def unstacked(rows: Tensor, bound: Bound) -> Terms:
+        """The inverse of `stacked`."""
+        own = rows[:N_STACKED].unbind()
+        ratio = torch.exp(bound_log_ratio(own[Terms._fields.index("log_ratio")], bound))
+        by_head = rows[N_STACKED:].chunk(2) if rows.shape[0] > N_STACKED else None
+        fields: Any = (*own, ratio, by_head)
+        return Terms(*fields)
+
+
+N_STACKED = Terms._fields.index("ratio")
+"""Terms whose values are kept for every row; what follows from them is computed later, for many minibatches at once."""
 
 
 def loss_terms(
@@ -142,11 +147,7 @@ def _measure(
         kl = torch.dot(divergence(distribution, terms.log_ratio, batch, family, config, by_head), batch.weight)
     if not config.diagnostics:
         return Measured(loss.detach(), largest, kl, None)
-    value = (terms.value, terms.value_unclipped, terms.value_clipped, terms.value_clip_active.to(loss.dtype))
-    rows = (terms.loss, terms.policy, *value, terms.entropy, terms.penalty, terms.log_ratio)
-    if terms.heads is None:
-        return Measured(loss.detach(), largest, kl, torch.stack(rows))
-    return Measured(loss.detach(), largest, kl, torch.cat([*(row.unsqueeze(0) for row in rows), *terms.heads]))
+    return Measured(loss.detach(), largest, kl, terms.stacked())
 
 
 def divergence(

@@ -1,4 +1,4 @@
-"""One gradient step: gradient, judgement, clipping, optimiser. Operation by operation; compiled it is in `compiled`.
+"""One gradient step: gradient, judgement, clipping, optimiser. Operation by operation; compiled it is in `fast`.
 
 The judgement stands between gradient and optimiser (P04, O09) and is made of tensor operations, so that one form serves
 the compiled step, and an accelerator need not wait for the host.

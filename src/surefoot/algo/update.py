@@ -10,10 +10,11 @@ from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, facts_of, fl
 from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.diagnose import name_source
 from surefoot.algo.estimate import Estimates
-from surefoot.algo.heads import HeadTally
+from surefoot.algo.heads import HeadMetrics
 from surefoot.algo.record import UpdateRecord
+from surefoot.algo.rows import RolloutData
 from surefoot.algo.step import APPLIED, KL_EXCEEDED, NON_FINITE, EagerStep, Step, StepResult
-from surefoot.algo.tally import Tally
+from surefoot.algo.update_metrics import UpdateMetrics
 from surefoot.config import Config
 from surefoot.errors import NonFiniteError
 from surefoot.rollout.buffer import Rollout
@@ -51,8 +52,8 @@ class Updater:
         heads = None
         if facts is not None:
             counts = (facts.relevant & (batch.weight > 0)).sum(1).tolist()
-            heads = HeadTally(family, facts, counts, coefficients, self._ppo)
-        tally = Tally(tuple(flat.slices), coefficients, self._ppo, heads)
+            heads = HeadMetrics(family, facts, counts, coefficients, self._ppo)
+        metrics = UpdateMetrics(tuple(flat.slices), coefficients, self._ppo, heads)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"
@@ -67,11 +68,11 @@ class Updater:
                 if not all_valid and not bool(minibatch.weight.any()):
                     continue
                 unread.append((number, minibatch, self.step(minibatch, coefficients)))
-                if reads_each and not self._settle(unread, epoch, coefficients, rollout, tally):
+                if reads_each and not self._settle(unread, epoch, coefficients, rollout, metrics):
                     break
-            if not self._settle(unread, epoch, coefficients, rollout, tally):
+            if not self._settle(unread, epoch, coefficients, rollout, metrics):
                 break
-        return tally.record(index, estimates, rollout.valid)
+        return metrics.record(index, RolloutData(rollout, estimates, family))
 
     def _settle(
         self,
@@ -79,30 +80,30 @@ class Updater:
         epoch: int,
         coefficients: Coefficients,
         rollout: Rollout,
-        tally: Tally,
+        metrics: UpdateMetrics,
     ) -> bool:
         """Count what became of the steps made since the last call; False once the KL limit was exceeded."""
         for number, minibatch, result in unread:
             outcome = int(result.outcome)
             measured, weight = result.measured, minibatch.weight
             if outcome in (APPLIED, KL_EXCEEDED):
-                tally.add(measured, result.squared_norms, weight, minibatch.row)
+                metrics.add(measured, result.squared_norms, weight, minibatch.row)
             if outcome == APPLIED:
-                tally.gradient_steps += 1
+                metrics.gradient_steps += 1
                 self.bad_streak = 0
             elif outcome == NON_FINITE:
                 source = name_source(minibatch, coefficients, self._eager, rollout.n_envs, rollout.first_step)
-                tally.skip(measured, weight, source)
-                self._count_bad(tally)
+                metrics.skip(measured, weight, minibatch.row, source)
+                self._count_bad(metrics)
             elif outcome == KL_EXCEEDED:
-                tally.stop(measured, weight, epoch, number)
+                metrics.stop(measured, weight, epoch, number)
         unread.clear()
-        return tally.kl_stop is None
+        return metrics.kl_stop is None
 
-    def _count_bad(self, tally: Tally) -> None:
+    def _count_bad(self, metrics: UpdateMetrics) -> None:
         self.bad_streak += 1
         if self.bad_streak >= self._ppo.max_nonfinite_updates:
-            sources = "\n  ".join(tally.non_finite)
+            sources = "\n  ".join(metrics.non_finite)
             raise NonFiniteError(
                 f"{self.bad_streak} optimiser steps in a row were not finite, so training stopped. Parameters are "
                 f"as before the first of them. Sources:\n  {sources}"

@@ -12,6 +12,17 @@ from surefoot.errors import SurefootWarning
 LEVELS = (0.05, 0.25, 0.75, 0.95)
 
 
+def quantile_spread(critic: Critic, prediction: Tensor, valid: Tensor) -> dict[str, float]:
+    """How wide the predicted distributions [T, N, K] are: from the 5 % to the 95 % quantile, in the mean."""
+    prediction = prediction[valid]
+    if not len(prediction):
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SurefootWarning)  # few quantiles make the outer levels a guess
+        width = critic.quantile(prediction, LEVELS[-1]) - critic.quantile(prediction, LEVELS[0])
+    return {"train/quantile_spread": float(width.mean())}
+
+
 def coverage(critic: Critic, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
     """Share of the returns that do not exceed the predicted quantile of each level; the level itself is ideal.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from surefoot.math.advantages import spread_is_zero
+from surefoot.math.advantages import spread_is_zero, spread_is_zero_by_env
 
 
 def explained_variance(predictions: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -16,21 +16,31 @@ def explained_variance(predictions: Tensor, targets: Tensor, valid: Tensor | Non
     of the predictions is not punished. All arguments have one shape, [T, N] or [B]; predictions are the
     unclipped ones.
     """
-    not_defined = torch.full((), torch.nan, dtype=targets.dtype, device=targets.device)
     if targets.numel() == 0:
-        return not_defined
+        return torch.full((), torch.nan, dtype=targets.dtype, device=targets.device)
     mask = torch.ones_like(targets, dtype=torch.bool) if valid is None else valid.bool()
+    dims = tuple(range(targets.dim()))
+    return _explained(predictions, targets, mask, dims, spread_is_zero(targets, mask)).reshape(())
+
+
+def explained_variance_by_env(predictions: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
+    """`explained_variance` within each column of [T, N]: [N]."""
+    mask = valid.bool()
+    return _explained(predictions, targets, mask, (0,), spread_is_zero_by_env(targets, mask)).squeeze(0)
+
+
+def _explained(predictions: Tensor, targets: Tensor, mask: Tensor, dims: tuple[int, ...], is_flat: Tensor) -> Tensor:
+    """Over ``dims``, which are kept as size 1."""
     y = torch.where(mask, targets, 0.0)
-    largest = y.abs().amax()
+    largest = y.abs().amax(dims, keepdim=True)
     # Unit magnitude keeps the squares within float32 whatever the unit of the returns.
     unit = torch.where(largest == 0, 1.0, largest)
     residual = torch.where(mask, targets - predictions, 0.0) / unit
-    unexplained, total = _variance_sum(residual, mask), _variance_sum(y / unit, mask)
-    is_flat = spread_is_zero(targets, mask)
+    unexplained, total = _variance_sum(residual, mask, dims), _variance_sum(y / unit, mask, dims)
     explained = 1.0 - unexplained / torch.where(is_flat, 1.0, total)
-    return torch.where(is_flat, not_defined, explained)
+    return torch.where(is_flat, torch.nan, explained)
 
 
-def _variance_sum(entries: Tensor, mask: Tensor) -> Tensor:
-    mean = entries.sum() / mask.sum().clamp(min=1)
-    return torch.where(mask, (entries - mean) ** 2, 0.0).sum()
+def _variance_sum(entries: Tensor, mask: Tensor, dims: tuple[int, ...]) -> Tensor:
+    mean = entries.sum(dims, keepdim=True) / mask.sum(dims, keepdim=True).clamp(min=1)
+    return torch.where(mask, (entries - mean) ** 2, 0.0).sum(dims, keepdim=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,15 @@ from surefoot.spaces import Array, Layout
 
 TINY = {np.dtype(np.float32): 1e-8, np.dtype(np.float64): 1e-13}
 """By dtype of the raw observation: a std below this share of the mean is rounding."""
+
+
+class Drift(NamedTuple):
+    """How far statistics moved in an update, in the feature where that is most."""
+
+    mean: float
+    """|μ_new − μ_old|/σ_old."""
+    std: float
+    """|σ_new/σ_old − 1|."""
 
 
 class ObservationNormaliser:
@@ -51,8 +61,8 @@ class ObservationNormaliser:
             out[name] = np.minimum(np.maximum(scaled, -self._clip), self._clip).astype(np.float32, copy=False)
         return out
 
-    def commit(self) -> float:
-        """End of an update: take in what the rollout saw. How far the means moved, in old standard deviations."""
+    def commit(self) -> Drift:
+        """End of an update: take in what the rollout saw."""
         before = self._committed
         if self._seen:
             live = np.stack([rows for _, rows in self._seen])
@@ -61,8 +71,10 @@ class ObservationNormaliser:
         self._following = self._follows
         self._freeze()
         self._committed = dict(self._scale)
-        drifts = [np.abs((self._scale[n][0] - before[n][0]) * before[n][1]).max(initial=0.0) for n in self._names]
-        return float(max(drifts, default=0.0))
+        # The scale is 1/σ, so that σ_new/σ_old = old scale/new scale.
+        of_mean = [np.abs((self._scale[n][0] - before[n][0]) * before[n][1]).max(initial=0.0) for n in self._names]
+        of_std = [np.abs(before[n][1] / self._scale[n][1] - 1.0).max(initial=0.0) for n in self._names]
+        return Drift(float(max(of_mean, default=0.0)), float(max(of_std, default=0.0)))
 
     def state(self) -> dict[str, Tensor]:
         """Statistics by name."""

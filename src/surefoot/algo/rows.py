@@ -1,0 +1,71 @@
+"""What metrics are computed from: the rows of minibatches, and the rollout."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from surefoot.actions.distribution import Family
+from surefoot.algo.estimate import Estimates
+from surefoot.algo.objective import Terms
+from surefoot.math.explained import explained_variance_by_env
+from surefoot.rollout.buffer import Rollout
+
+
+class Rows(NamedTuple):
+    """Quantities of the rows of many minibatches, [B] each."""
+
+    terms: Terms
+    kl: Tensor
+    """By the configured estimator; by k3 if that is exact."""
+    clip_range: float
+
+
+class RolloutData:
+    """The rollout that an update learns from."""
+
+    def __init__(self, rollout: Rollout, estimates: Estimates, family: Family) -> None:
+        self.rollout, self.estimates, self.family = rollout, estimates, family
+
+    @cached_property
+    def advantages(self) -> Tensor:
+        """Raw, of the transitions."""
+        return self.estimates.raw_advantages[self.rollout.valid]
+
+    @cached_property
+    def returns(self) -> Tensor:
+        """Of the transitions."""
+        return self.estimates.returns[self.rollout.valid]
+
+    @cached_property
+    def values(self) -> Tensor:
+        """Of the transitions."""
+        return self.estimates.values[self.rollout.valid]
+
+    @cached_property
+    def explained_variance_by_env(self) -> Tensor:
+        """Of the envs whose returns vary."""
+        by_env = explained_variance_by_env(self.estimates.values, self.estimates.returns, self.rollout.valid)
+        return by_env[~torch.isnan(by_env)]
+
+    @property
+    def action_shares(self) -> Tensor | None:
+        """Share of each action that was taken; None if actions are not discrete."""
+        if self.rollout.action.dtype != torch.int64:
+            return None
+        action = self.rollout.action[self.rollout.valid]
+        counts = action.bincount() if action.dim() == 1 else torch.unique(action, dim=0, return_counts=True)[1]
+        return counts / counts.sum()
+
+    @property
+    def clipped_actions(self) -> Tensor | None:
+        """Which entries were clipped to the box; None if the policy does not clip."""
+        return self.family.is_clipped(self.rollout.action[self.rollout.valid])
+
+    @property
+    def stds(self) -> Tensor | None:
+        """Of the transitions; None if the policy has none in the units of the env."""
+        return self.family.std(self.rollout.parameters[self.rollout.valid])
