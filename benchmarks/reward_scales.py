@@ -38,7 +38,8 @@ ONLY_PLAIN = "two symbols, eight steps"
 
 INTRODUCTION = f"""# Rewards of any size with the defaults
 
-Made by `python benchmarks/reward_scales.py`; with `--report` it only rewrites the page from the kept runs. {{commits}}
+Made by `make bench-rewards`, that is `python benchmarks/reward_scales.py`; with `--report` it only rewrites the page
+from the kept runs. {{commits}}
 
 One of n symbols is observed; to say it pays the reward, anything else 0. The next symbol is independent of all that was
 done. Everything is as `PPO(env, n_envs=8)` has it but for the kind of critic and whether actor and critic share their

@@ -66,7 +66,9 @@ def indifferent(**settings: Any) -> tuple[Learner, Rollout]:
     """All rewards equal, every step an episode, a critic that says 0: no advantage differs from another."""
     envs = open_envs("group", [lambda: Scripted(0, (Ending(1, True, False),))] * 2)
     learner = learner_on(envs, n_steps=16, batch_size=32, n_epochs=1, **settings)
-    learner.flat.named()["critic.head.weight"].zero_()
+    for name, weights in learner.flat.named().items():
+        if name.endswith("head.weight") and name.startswith("critic"):
+            weights.zero_()
     rollout = learner.collect()
     rollout.reward.fill_(0.1)
     return learner, rollout
@@ -82,6 +84,19 @@ def test_advantages_that_do_not_vary_become_zeros_and_are_reported(mode: str) ->
     assert record.metrics()["warn/zero_spread_advantages"] == 1.0
     moved = (learner.flat.values - before)[learner.flat.slices["head"]]
     assert not moved.any()
+
+
+@pytest.mark.parametrize("twin", ["none", "heads"])
+def test_errors_of_the_critic_are_not_made_as_large_as_real_advantages(twin: str) -> None:
+    """A07: returns of spread 1 at first, then all are 0.1, and advantages differ by what the critic gets wrong."""
+    learner, rollout = indifferent(critic={"popart": True, "twin": twin})
+    rollout.reward.copy_(torch.tensor([1.0, -1.0]).repeat(16, 1))
+    learner.learn(rollout, 2)
+    rollout.reward.fill_(0.1)
+    found = estimated(learner, rollout)
+    wrong = found.raw_advantages.std()
+    assert 0.0 < wrong < 0.1
+    torch.testing.assert_close(found.advantages.std(), wrong / (0.1 * learner.policy.critic.spread()))
 
 
 def test_a_flat_env_is_reported_when_each_env_has_its_own_scale() -> None:

@@ -23,6 +23,17 @@ def test_the_result_has_mean_zero_and_unit_sample_std() -> None:
     assert float(result.std()) == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize(("least", "size"), [(0.0, 1.0), (2.0, 1.0), (8.0, 0.25), (1e30, 0.0)])
+def test_a_small_spread_is_not_made_larger_than_asked_for(least: float, size: float) -> None:
+    """Of {2, 4, 6} the std is 2."""
+    expected = size * torch.tensor([-1.0, 0.0, 1.0])
+    torch.testing.assert_close(normalise(torch.tensor([2.0, 4.0, 6.0]), least_std=least), expected)
+    columns = torch.tensor([[2.0, 20.0], [4.0, 40.0], [6.0, 60.0]])  # the second has the std 20
+    found = normalise_by_env(columns, least_std=torch.tensor(least))
+    torch.testing.assert_close(found[:, 0], expected)
+    assert found[2, 1].item() == pytest.approx(min(20.0 / max(least, 1e-9), 1.0))
+
+
 def test_invalid_entries_are_zero_and_have_no_influence() -> None:
     advantages = torch.tensor([[2.0, torch.nan], [4.0, torch.inf], [6.0, -1e30]])
     valid = torch.tensor([[1, 0], [1, 0], [1, 0]])

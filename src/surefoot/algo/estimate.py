@@ -21,6 +21,11 @@ from surefoot.rollout.buffer import Rollout
 from surefoot.vector.normalize import RewardNormaliser
 
 
+LEAST_ADVANTAGES = 0.1
+"""Share of the returns' running spread by which advantages are divided at least. Once a task is solved they are only
+errors of the critic, and a policy that is sure of its actions is lost if those are made as large as real ones (A07)."""
+
+
 @dataclass(frozen=True)
 class Estimates:
     """All [T, N] unless said otherwise."""
@@ -98,7 +103,7 @@ def estimate(
         return Estimates(
             prediction,
             values,
-            scaled(advantages, valid, magnitude, config),
+            scaled(advantages, valid, magnitude, LEAST_ADVANTAGES * critic.spread().to(valid.device), config),
             returns,
             targets,
             advantages,
@@ -122,12 +127,12 @@ def no_spread(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOC
     return config.normalize_advantage != "none" and bool(spread_is_zero(advantages, valid, magnitude))
 
 
-def scaled(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> Tensor:
+def scaled(advantages: Tensor, valid: Tensor, magnitude: Tensor, least: Tensor, config: PPOConfig) -> Tensor:
     """Advantages normalised over the rollout or within each env, as configured."""
     if config.normalize_advantage == "rollout":
-        return normalise(advantages, valid, magnitude)
+        return normalise(advantages, valid, magnitude, least)
     if config.normalize_advantage == "env":
-        return normalise_by_env(advantages, valid, magnitude)
+        return normalise_by_env(advantages, valid, magnitude, least)
     return advantages
 
 

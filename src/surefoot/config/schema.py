@@ -71,7 +71,8 @@ class PPOConfig(Section):
     """How far a value prediction may move from its old one, in spreads of the returns, or in normalised reward units if
     critic.popart is off; None turns it off."""
     normalize_advantage: Advantages = "rollout"
-    """Over what advantages are standardised: the rollout, each minibatch, each env, or not at all."""
+    """Over what advantages are standardised: the rollout, each minibatch, each env, or not at all. With critic.popart
+    those of a rollout or an env are divided by a tenth of the returns' running spread at least."""
     ent_coef: Coefficient = 0.0
     """Weight of the entropy bonus; also takes decay(start, floor, updates) with plateau delay."""
     head_ent_coefs: dict[str, Annotated[Coefficient, AfterValidator(_no_decay)]] = Field(default_factory=dict)

@@ -85,6 +85,10 @@ class Critic(nn.Module, ABC):
         yet; then once after each update, when it must not change what the critic has learned to answer (A09).
         """
 
+    def spread(self) -> Tensor:
+        """Running standard deviation of the returns, raw, 0-dim, if the critic's unit is that; otherwise 0."""
+        return torch.zeros(())
+
     def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         """What the critic wants logged about a rollout, by log key; predictions [T, N, K], returns [T, N] raw."""
         del prediction, returns, valid

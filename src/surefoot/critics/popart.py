@@ -58,6 +58,9 @@ class PopArt(Critic):
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         self.scale.rescale(factor, offset)
 
+    def spread(self) -> Tensor:
+        return self.scale.std
+
     def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         own = {"train/popart_mean": float(self.scale.mean), "train/popart_std": float(self.scale.std)}
         return own | self.inner.measures(prediction, self.scale.to_unit(returns), valid)

@@ -67,6 +67,10 @@ class Twin(Critic):
         self.first.rescale(factor, offset)
         self.second.rescale(factor, offset)
 
+    def spread(self) -> Tensor:
+        """That of the first: both see the same returns."""
+        return self.first.spread()
+
     def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         """Means of what both measure, and how far they are apart."""
         one, two = self._split(prediction)

@@ -69,6 +69,9 @@ class WithCost(Critic):
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         self.critic.rescale(factor, offset)
 
+    def spread(self) -> Tensor:
+        return self.critic.spread()
+
     def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         return self.critic.measures(self._split(prediction)[0], returns, valid)
 

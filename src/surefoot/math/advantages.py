@@ -15,21 +15,31 @@ SPREAD_TOLERANCE_EPS = 8.0
 """Smallest meaningful std, in units of `finfo(dtype).eps` × largest magnitude."""
 
 
-def normalise(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
+def normalise(
+    advantages: Tensor,
+    valid: Tensor | None = None,
+    magnitude: Tensor | float = 0.0,
+    least_std: Tensor | float = 0.0,
+) -> Tensor:
     """(A − mean)/std over all valid entries; zeros where invalid, and everywhere if the spread is zero.
 
     `advantages` and `valid` have one shape, [T, N] or [B]. `magnitude` is the size of the numbers the
     advantages are differences of (for example max |return|): A = R − V of size 1e-3 from R of size 1e6 is
-    rounding noise in float32, which A alone cannot show. NaN or Inf in a valid entry gives NaN everywhere: it
-    is not hidden.
+    rounding noise in float32, which A alone cannot show. A std below `least_std` is replaced by that, so that
+    small advantages stay small. NaN or Inf in a valid entry gives NaN everywhere: it is not hidden.
     """
     dims = tuple(range(advantages.dim()))
-    return _normalise(advantages, valid, dims, magnitude)
+    return _normalise(advantages, valid, dims, magnitude, least_std)
 
 
-def normalise_by_env(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
+def normalise_by_env(
+    advantages: Tensor,
+    valid: Tensor | None = None,
+    magnitude: Tensor | float = 0.0,
+    least_std: Tensor | float = 0.0,
+) -> Tensor:
     """`normalise` within each column of [T, N], that is within each environment."""
-    return _normalise(advantages, valid, (0,), magnitude)
+    return _normalise(advantages, valid, (0,), magnitude, least_std)
 
 
 def spread_is_zero(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
@@ -47,15 +57,25 @@ def spread_is_zero_by_env(advantages: Tensor, valid: Tensor | None = None, magni
     return _standardise(advantages, valid, (0,), magnitude)[1].squeeze(0)
 
 
-def _normalise(advantages: Tensor, valid: Tensor | None, dims: tuple[int, ...], magnitude: Tensor | float) -> Tensor:
+def _normalise(
+    advantages: Tensor,
+    valid: Tensor | None,
+    dims: tuple[int, ...],
+    magnitude: Tensor | float,
+    least_std: Tensor | float,
+) -> Tensor:
     if advantages.numel() == 0:
         return advantages
-    standardised, is_flat = _standardise(advantages, valid, dims, magnitude)
+    standardised, is_flat = _standardise(advantages, valid, dims, magnitude, least_std)
     return torch.where(is_flat, 0.0, standardised)
 
 
 def _standardise(
-    advantages: Tensor, valid: Tensor | None, dims: tuple[int, ...], magnitude: Tensor | float
+    advantages: Tensor,
+    valid: Tensor | None,
+    dims: tuple[int, ...],
+    magnitude: Tensor | float,
+    least_std: Tensor | float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Standardised entries (meaningless where flat) and flat flags, `dims` kept as size 1."""
     mask = torch.ones_like(advantages, dtype=torch.bool) if valid is None else valid.bool()
@@ -70,7 +90,7 @@ def _standardise(
     tolerance = SPREAD_TOLERANCE_EPS * torch.finfo(advantages.dtype).eps * (magnitude / unit).clamp(min=1.0)
     # Written so that NaN is not "flat".
     is_flat = (std <= tolerance) | (count < 2)
-    return deviations / torch.where(is_flat, 1.0, std), is_flat
+    return deviations / torch.where(is_flat, 1.0, torch.maximum(std, least_std / unit)), is_flat
 
 
 def _centred(entries: Tensor, mask: Tensor, count: Tensor, dims: tuple[int, ...]) -> Tensor:
