@@ -20,7 +20,6 @@ from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
 from surefoot.vector.normalize import RewardNormaliser
 
-
 LEAST_ADVANTAGES = 0.1
 """Share of the returns' running spread by which advantages are divided at least. Once a task is solved they are only
 errors of the critic, and a policy that is sure of its actions is lost if those are made as large as real ones (A07)."""
