@@ -15,11 +15,11 @@ INTRODUCTION = f"""# Does it learn?
 
 Made by `make bench-learning`, that is `python benchmarks/learning.py --system all --task all`; with
 `--report` it only rewrites this page from the runs kept in `learning/`. Both systems run the same settings on
-the same machine with one torch thread; Surefoot normalises advantages by minibatch and lets the statistics of
+the same machine with one torch thread; Surefoot normalizes advantages by minibatch and lets the statistics of
 observations follow every step, as SB3 does (its own defaults are by rollout).
 
 A seed's score is the mean undiscounted return of the deterministic policy over 100 evaluation episodes (20 on
-MuJoCo) with the training normaliser frozen. The first line of a cell is the mean over seeds, IQM their
+MuJoCo) with the training normalizer frozen. The first line of a cell is the mean over seeds, IQM their
 interquartile mean. Square brackets: 95 % percentile-bootstrap interval over training seeds,
 {RESAMPLES:,} resamples drawn within task and system; with 3 to 5 seeds such intervals are narrower than their
 name says. Surefoot is *below SB3* only if the whole interval of the difference of means is below zero.
@@ -79,11 +79,11 @@ def details(runs: Runs) -> list[str]:
 def settings(task: Task) -> str:
     learning_rate = f"{task.learning_rate:g}" + ("→0" if task.anneal_learning_rate else "")
     clip_range = f"{task.clip_range:g}" + ("→0" if task.anneal_clip_range else "")
-    normalised = "observations and rewards normalised" if task.normalize else "nothing normalised"
+    normalized = "observations and rewards normalized" if task.normalize else "nothing normalized"
     return (
         f"{task.total_steps:,} steps, {task.n_envs} × {task.n_steps} a rollout, batch {task.batch_size}, "
         f"{task.n_epochs} epochs, γ {task.gamma:g}, λ {task.gae_lambda:g}, learning rate {learning_rate}, "
         f"clip {clip_range}, entropy {task.ent_coef:g}, value {task.vf_coef:g} of (v − y)², "
-        f"gradient norm {task.max_grad_norm:g}, {normalised}, "
+        f"gradient norm {task.max_grad_norm:g}, {normalized}, "
         f"tanh {'×'.join(map(str, task.hidden_sizes))}, initial log σ {task.log_std_init:g}."
     )

@@ -49,7 +49,7 @@ learning rate 0.002 and entropy 0.003 the policy lost its entropy at chance.
 
 VELOCITIES = """## Positions without velocities
 
-100,000 env steps with the zoo's `ppo_lstm` settings, the same for both; Surefoot normalises advantages by minibatch and
+100,000 env steps with the zoo's `ppo_lstm` settings, the same for both; Surefoot normalizes advantages by minibatch and
 lets the statistics of observations follow every step, as sb3-contrib does. Networks are the same but for one layer:
 LSTM 64, in Surefoot LayerNorm, a layer of 64 and linear heads; both have own LSTMs for actor and critic. Surefoot's
 minibatches are whole sequences, so they hold about the batch size or, where an episode is longer, the episode;

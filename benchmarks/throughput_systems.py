@@ -202,7 +202,7 @@ def build(system: str, workload: Workload) -> tuple[Callable[[int], None], Calla
     kinds: dict[str, dict[str, Any]] = {
         "surefoot": {"compile": True},
         "surefoot-eager": {"compile": False},
-        "surefoot-normalised": {"compile": True, "normalize_observations": True, "normalize_rewards": True},
+        "surefoot-normalized": {"compile": True, "normalize_observations": True, "normalize_rewards": True},
         "surefoot-bare": {"compile": True, "diagnostics": False},
         "surefoot-eager-bare": {"compile": False, "diagnostics": False},
         "surefoot-flat": {"compile": True},

@@ -114,14 +114,14 @@ def train_sb3(package: str, model: Any, total_steps: int, env: gym.Env[Any, Any]
 
 
 def evaluate_sb3(model: Any, env: gym.Env[Any, Any], n_episodes: int) -> list[float]:
-    """Undiscounted returns of deterministic episodes, the training normaliser frozen."""
-    normaliser = model.get_vec_normalize_env()
+    """Undiscounted returns of deterministic episodes, the training normalizer frozen."""
+    normalizer = model.get_vec_normalize_env()
     returns = []
     for episode in range(n_episodes):
         observation, _ = env.reset(seed=EVAL_SEED + episode)
         state, total, done = None, 0.0, False
         while not done:
-            seen = observation if normaliser is None else normaliser.normalize_obs(observation)
+            seen = observation if normalizer is None else normalizer.normalize_obs(observation)
             action, state = model.predict(seen, state, np.array([state is None]), deterministic=True)
             observation, reward, terminated, truncated, _ = env.step(action)
             total += float(reward)

@@ -128,7 +128,7 @@ def test_the_package_is_typed() -> None:
 
 FUNCTIONS = {
     "returns.gae": "rewards values successor_values terminated truncated gamma gae_lambda valid",
-    "advantages.normalise": "advantages valid",
+    "advantages.normalize": "advantages valid",
     "surrogate.importance_ratio": "log_prob old_log_prob bound",
     "surrogate.clipped_surrogate": "ratio advantages clip_range dual_clip",
     "kl.k3": "log_ratio",

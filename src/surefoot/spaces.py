@@ -44,12 +44,12 @@ class Leaf:
 
     @property
     def is_continuous(self) -> bool:
-        """Float numbers that a normaliser may scale."""
+        """Float numbers that a normalizer may scale."""
         return isinstance(self.space, spaces.Box) and self.dtype == np.float32
 
     @cached_property
     def raw_dtype(self) -> np.dtype[Any]:
-        """How the env's own numbers are kept until a normaliser has seen them: in float64 where float32 may not tell
+        """How the env's own numbers are kept until a normalizer has seen them: in float64 where float32 may not tell
         them apart."""
         wide = isinstance(self.space, spaces.Box) and not np.can_cast(self.space.dtype, np.float32)
         return np.dtype(np.float64) if wide and self.is_continuous else self.dtype

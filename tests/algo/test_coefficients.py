@@ -66,7 +66,7 @@ def test_schedules_survive_saving() -> None:
 
 
 def adapted(*kls: float, rate: float = 1e-3, target: float = 0.01) -> list[float]:
-    adaptive = plan(learning_rate=rate, adaptive_kl=target)
+    adaptive = plan(learning_rate=rate, adaptive_lr_kl=target)
     rates = [adaptive.at(0, 100).learning_rate]
     for k, kl in enumerate(kls):
         adaptive.advance(adaptive.at(k, 100), kl, None)
@@ -94,7 +94,7 @@ def test_a_kl_that_is_not_a_number_moves_nothing() -> None:
 
 @pytest.mark.parametrize(("rate", "direction"), [(1e-5, 1), (3e-2, -1)])
 def test_a_run_finds_its_learning_rate(rate: float, direction: int) -> None:
-    learner = make_learner(learning_rate=rate, adaptive_kl=0.01, n_epochs=4)
+    learner = make_learner(learning_rate=rate, adaptive_lr_kl=0.01, n_epochs=4)
     records = updates(learner, 8)
     rates = [record.coefficients.learning_rate for record in records]
     assert (rates[-1] - rates[0]) * direction > 0
@@ -107,7 +107,7 @@ def test_a_run_finds_its_learning_rate(rate: float, direction: int) -> None:
 
 def test_the_adapted_rate_is_the_one_that_moves_the_parameters() -> None:
     """Adam's steps are at most one learning rate long, and the first is just that."""
-    learner = make_learner(learning_rate=1e-3, adaptive_kl=0.01, n_epochs=2, batch_size=64)
+    learner = make_learner(learning_rate=1e-3, adaptive_lr_kl=0.01, n_epochs=2, batch_size=64)
     learner.plan.adapted_rate = 1e-5
     before = values_of(learner)
     iterate(learner, 1)
@@ -115,9 +115,9 @@ def test_the_adapted_rate_is_the_one_that_moves_the_parameters() -> None:
 
 
 def test_the_adapted_rate_survives_saving() -> None:
-    adaptive = plan(learning_rate=1e-3, adaptive_kl=0.01)
+    adaptive = plan(learning_rate=1e-3, adaptive_lr_kl=0.01)
     adaptive.advance(adaptive.at(0, 9), 1.0, None)
-    twin = plan(learning_rate=1e-3, adaptive_kl=0.01)
+    twin = plan(learning_rate=1e-3, adaptive_lr_kl=0.01)
     twin.load_state(json.loads(json.dumps(adaptive.state())))
     assert twin.at(1, 9) == adaptive.at(1, 9)
     assert twin.at(1, 9).learning_rate == pytest.approx(1e-3 / 1.5)

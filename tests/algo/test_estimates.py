@@ -56,7 +56,7 @@ def test_other_modes_leave_the_rollout_as_it_is(mode: str) -> None:
     assert torch.equal(found.advantages, found.raw_advantages)
 
 
-def test_returns_are_advantages_plus_values_whatever_the_normalisation() -> None:
+def test_returns_are_advantages_plus_values_whatever_the_normalization() -> None:
     learner = scripted("group", normalize_advantage="rollout")
     found = estimated(learner, learner.collect())
     assert torch.allclose(found.returns, found.raw_advantages + found.values, atol=1e-5)
@@ -113,7 +113,7 @@ def test_advantages_that_vary_are_not_reported() -> None:
     assert "warn/zero_spread_advantages" not in record.metrics()
 
 
-def test_without_normalisation_equal_advantages_are_no_warning() -> None:
+def test_without_normalization_equal_advantages_are_no_warning() -> None:
     learner, rollout = indifferent(normalize_advantage="none")
     assert "warn/zero_spread_advantages" not in learner.learn(rollout, 1).update.metrics()
 

@@ -84,7 +84,7 @@ def test_pieces_of_any_size_give_the_gradient_of_the_whole(kind: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 5, 8, 23])
-def test_advantages_are_normalised_over_the_minibatch_not_over_its_pieces(size: int) -> None:
+def test_advantages_are_normalized_over_the_minibatch_not_over_its_pieces(size: int) -> None:
     """A05."""
     learner, batch = shaken(normalize_advantage="minibatch")
     whole = gradient_of(learner, batch)
@@ -100,7 +100,7 @@ def test_statistics_of_pieces_are_those_of_the_whole(size: int) -> None:
     found = []
     for micro_batch_size in (None, size):
         ppo = learner.config.ppo.model_copy(update={"micro_batch_size": micro_batch_size})
-        step = EagerStep(learner.policy, learner.family, learner.flat, learner.optimiser, ppo)
+        step = EagerStep(learner.policy, learner.family, learner.flat, learner.optimizer, ppo)
         found.append(step.gradient(batch, learner.plan.at(0, 1)))
     whole, pieces = found
     assert whole.rows is not None
@@ -135,7 +135,7 @@ def first_moment(**settings: Any) -> tuple[Tensor, Tensor, Any]:
     rollout = learner.collect()
     gradient = gradient_of(learner, batch_of(learner, rollout))
     record = learner.learn(rollout, 1).update
-    return gradient, learner.optimiser.save()["mean"].clone(), record
+    return gradient, learner.optimizer.save()["mean"].clone(), record
 
 
 def test_a_long_gradient_is_scaled_down_and_its_norm_reported_as_it_was() -> None:

@@ -85,7 +85,7 @@ def test_every_head_reports_itself() -> None:
     learner = greenhouse()
     rollout = learner.collect()
     metrics = learner.learn(rollout, 10).update.metrics()
-    keys = ("count", "ratio", "approx_kl", "clip_fraction", "entropy", "entropy_normalised", "grad_norm")
+    keys = ("count", "ratio", "approx_kl", "clip_fraction", "entropy", "entropy_normalized", "grad_norm")
     for name in NAMES:
         for key in keys:
             assert math.isfinite(metrics[f"train/head/{name}/{key}"])
@@ -93,7 +93,7 @@ def test_every_head_reports_itself() -> None:
     assert metrics["train/head/op/count"] == op.numel()
     assert metrics["train/head/slot/count"] == int((op > 0).sum())
     assert metrics["train/head/kind/count"] == int((op == 1).sum())
-    assert 0.9 < metrics["train/head/kind/entropy_normalised"] <= 1.0
+    assert 0.9 < metrics["train/head/kind/entropy_normalized"] <= 1.0
     assert metrics["train/head/kind/entropy"] == pytest.approx(math.log(4), abs=0.1)
 
 
@@ -179,12 +179,12 @@ def test_a_head_without_data_says_so(tmp_path: Path) -> None:
     agent.learn(32, run_dir=tmp_path / "run")
     line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
     assert line["train/head/slot/count"] == 0.0
-    for key in ("ratio", "approx_kl", "clip_fraction", "entropy", "entropy_normalised", "grad_norm"):
+    for key in ("ratio", "approx_kl", "clip_fraction", "entropy", "entropy_normalized", "grad_norm"):
         assert line[f"train/head/slot/{key}"] is None
         assert math.isnan(agent.logger_values[f"train/head/slot/{key}"])
     assert line["train/head/op/count"] == 32.0
     assert line["train/head/op/entropy"] == 0.0
-    assert line["train/head/op/entropy_normalised"] is None, "with one legal choice there is none to spread over"
+    assert line["train/head/op/entropy_normalized"] is None, "with one legal choice there is none to spread over"
 
 
 def rows_of(learner: Learner, gradient: Tensor) -> dict[str, Tensor]:
@@ -253,7 +253,9 @@ def test_entropy_coefficients_of_single_heads_act_on_these_heads_and_on_what_mak
 
 def test_a_head_takes_its_own_coefficient_or_the_common_one_and_keeps_its_floor() -> None:
     config = from_flat(
-        ent_coef="linear(0.1, 0)", head_ent_coefs={"op": 0.3, "slot": "linear(0.2, 0)"}, head_ent_floors={"kind": 0.04}
+        ent_coef="linear(0.1, 0)",
+        head_ent_coefs={"op": 0.3, "slot": "linear(0.2, 0)"},
+        head_ent_coef_floors={"kind": 0.04},
     )
     plan = CoefficientPlan(config.ppo, NAMES)
     assert plan.at(0, 10).head_ent_coefs == pytest.approx((0.3, 0.2, 0.1))
@@ -269,7 +271,7 @@ def test_the_coefficient_of_a_head_is_logged() -> None:
     assert metrics["train/head/op/ent_coef"] == 0.01
 
 
-@pytest.mark.parametrize("field", ["head_ent_coefs", "head_ent_floors"])
+@pytest.mark.parametrize("field", ["head_ent_coefs", "head_ent_coef_floors"])
 def test_a_coefficient_for_a_head_that_is_not_there_is_an_error(field: str) -> None:
     with pytest.raises(ConfigError, match=rf"ppo.{field}: the heads .* are op, slot, kind, not 'slott'; did you mean"):
         greenhouse(**{field: {"slott": 0.1}})
@@ -278,8 +280,8 @@ def test_a_coefficient_for_a_head_that_is_not_there_is_an_error(field: str) -> N
 
 
 def test_a_floor_that_is_never_reached_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"head_ent_floors: 0\.1 for 'op' is not above the coefficient 0\.2"):
-        from_flat(ent_coef=0.2, head_ent_floors={"op": 0.1})
+    with pytest.raises(ConfigError, match=r"head_ent_coef_floors: 0\.1 for 'op' is not above the coefficient 0\.2"):
+        from_flat(ent_coef=0.2, head_ent_coef_floors={"op": 0.1})
 
 
 @pytest.mark.parametrize(
@@ -293,7 +295,7 @@ def test_a_floor_that_is_never_reached_is_an_error() -> None:
 )
 def test_compiled_and_eager_agree(settings: dict[str, Any]) -> None:
     eager, compiled = (greenhouse(n_epochs=3, learning_rate=1e-3, **settings) for _ in range(2))
-    parts = (compiled.policy, compiled.family, compiled.flat, compiled.optimiser, compiled.config.ppo)
+    parts = (compiled.policy, compiled.family, compiled.flat, compiled.optimizer, compiled.config.ppo)
     compiled.updater.step = CompiledStep(*parts, lambda graph, inputs: graph)
     for _ in range(5):
         records = [learner.learn(learner.collect(), 5).update for learner in (eager, compiled)]

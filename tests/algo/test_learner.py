@@ -205,7 +205,7 @@ def test_envs_that_cannot_be_saved_start_new_episodes() -> None:
     assert summary["rollout/ep_len_mean"] <= 6.0  # no episode was glued to a lost one
 
 
-def test_lost_episodes_leave_nothing_in_the_reward_normaliser() -> None:
+def test_lost_episodes_leave_nothing_in_the_reward_normalizer() -> None:
     """The discounted return of an open episode belongs to it; a new episode begins at 0."""
     learner = unknown_envs(normalize_rewards=True)
     iterate(learner, 2)

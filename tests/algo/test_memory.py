@@ -32,7 +32,7 @@ def short_maze() -> TMaze:
 
 
 def learner_of(settings: dict[str, Any], source: str = "group") -> Learner:
-    """After one update and a shake, so that nothing is as it was initialised."""
+    """After one update and a shake, so that nothing is as it was initialized."""
     envs = open_envs(source, [short_maze] * 3)
     learner = learner_on(envs, n_steps=24, batch_size=24, n_epochs=2, **settings)
     learner.learn(learner.collect(), 10)

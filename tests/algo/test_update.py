@@ -33,13 +33,13 @@ ACTION_SPACES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("normalised", [False, True], ids=["raw", "normalised"])
+@pytest.mark.parametrize("normalized", [False, True], ids=["raw", "normalized"])
 @pytest.mark.parametrize("space", ACTION_SPACES)
-def test_ratios_begin_at_one_and_do_not_stay_there(space: str, normalised: bool) -> None:
+def test_ratios_begin_at_one_and_do_not_stay_there(space: str, normalized: bool) -> None:
     """P10."""
     settings = dict(ACTION_SPACES[space])
-    normalised = normalised and space != "discrete codes"  # which have nothing to normalise
-    learner = make_learner(settings.pop("env"), normalize_observations=normalised, **settings)
+    normalized = normalized and space != "discrete codes"  # which have nothing to normalize
+    learner = make_learner(settings.pop("env"), normalize_observations=normalized, **settings)
     for record in updates(learner, 4):
         assert record.log_ratio_first <= 1e-5
         assert record.log_ratio_max > 1e-4
@@ -148,8 +148,8 @@ def spoil(rollout: Rollout, bad: float) -> None:
     rollout.log_prob[3, 1] = bad
 
 
-def optimiser_state(learner: Learner) -> dict[str, torch.Tensor]:
-    return {name: x.clone() for name, x in learner.optimiser.save().items()}
+def optimizer_state(learner: Learner) -> dict[str, torch.Tensor]:
+    return {name: x.clone() for name, x in learner.optimizer.save().items()}
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_a_step_that_is_not_finite_is_skipped_and_its_source_named(
     iterate(learner, 1, 4)
     rollout = learner.collect()
     spoil(rollout, bad)
-    before, state = values_of(learner), optimiser_state(learner)
+    before, state = values_of(learner), optimizer_state(learner)
     record = learner.learn(rollout, 4).update
     assert record.skipped_steps == 2
     assert record.gradient_steps == 0
     assert record.non_finite == (f"old log-probability is {written} in env 1 at step 19",) * 2
     assert (record.nan_count, record.inf_count) == counts
     assert torch.equal(values_of(learner), before)
-    assert all(torch.equal(x, state[name]) for name, x in learner.optimiser.save().items())
+    assert all(torch.equal(x, state[name]) for name, x in learner.optimizer.save().items())
     assert learner.updates == 1
     (healthy,) = updates(learner, 1, 4)
     assert healthy.coefficients.learning_rate == pytest.approx(0.75e-3)
@@ -194,7 +194,7 @@ def test_only_the_minibatch_with_the_bad_row_is_skipped() -> None:
     record = learner.learn(rollout, 1).update
     assert record.skipped_steps == 5
     assert record.gradient_steps == 15
-    assert float(learner.optimiser.save()["steps"]) == 15
+    assert float(learner.optimizer.save()["steps"]) == 15
     assert learner.updates == 1
     assert torch.isfinite(values_of(learner)).all()
 
@@ -204,7 +204,7 @@ def test_three_in_a_row_stop_the_run_with_their_sources() -> None:
     rollout = learner.collect()
     spoil(rollout, -INF)
     before = values_of(learner)
-    with pytest.raises(NonFiniteError, match=r"3 optimiser steps in a row.*\n.*in env 1 at step 3"):
+    with pytest.raises(NonFiniteError, match=r"3 optimizer steps in a row.*\n.*in env 1 at step 3"):
         learner.learn(rollout, 1)
     assert torch.equal(values_of(learner), before)
 
@@ -219,7 +219,7 @@ def test_steps_in_a_row_are_counted_over_updates_and_resumes() -> None:
     for each in (learner, other):
         rollout = each.collect()
         spoil(rollout, -INF)
-        with pytest.raises(NonFiniteError, match="3 optimiser steps in a row"):
+        with pytest.raises(NonFiniteError, match="3 optimizer steps in a row"):
             each.learn(rollout, 1)
 
 
@@ -236,7 +236,7 @@ def test_how_many_in_a_row_is_a_setting() -> None:
     learner = make_learner(batch_size=64, n_epochs=10, max_nonfinite_updates=10)
     rollout = learner.collect()
     spoil(rollout, -INF)
-    with pytest.raises(NonFiniteError, match="10 optimiser steps in a row"):
+    with pytest.raises(NonFiniteError, match="10 optimizer steps in a row"):
         learner.learn(rollout, 1)
 
 

@@ -268,7 +268,7 @@ def test_a_new_goal_trains_longer(surefoot: Surefoot, run: Path) -> None:
         ["--run.eval-every", "64", "--run.eval-episodes", "2", "--run.patience", "9"],
         ["--run.eval-every", "96", "--run.eval-episodes", "2"],
     ],
-    ids=["plain", "schedules and normalisers", "evaluations", "evaluations between checkpoints"],
+    ids=["plain", "schedules and normalizers", "evaluations", "evaluations between checkpoints"],
 )
 @pytest.mark.parametrize("step", [0, 64, 128])
 def test_a_resumed_run_equals_an_uninterrupted_one(

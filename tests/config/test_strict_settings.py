@@ -221,7 +221,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({"batch_size": 1, "normalize_advantage": "minibatch"}, ["batch_size = 1", "minibatch"]),
     ({"n_steps": 1, "n_envs": 8, "normalize_advantage": "env"}, ["env", "n_steps"]),
     ({"batch_size": 64, "micro_batch_size": 64}, ["micro_batch_size = 64", "batch_size = 64"]),
-    ({"adaptive_kl": 0.01, "learning_rate": "linear(1e-3, 0)"}, ["adaptive_kl", "learning_rate"]),
+    ({"adaptive_lr_kl": 0.01, "learning_rate": "linear(1e-3, 0)"}, ["adaptive_lr_kl", "learning_rate"]),
     ({"optimizer": "adamw"}, ["adamw", "weight_decay"]),
     ({"decay_scope": "all"}, ["decay_scope", "weight_decay"]),
     ({"observation_clip": 5.0}, ["observation_clip", "normalize_observations"]),
@@ -238,7 +238,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
     (ONE_STEP | {"clip_range": 0.1}, ["ppo.clip_range ", "n_epochs"]),
     (ONE_STEP | {"clip_range_vf": 0.1}, ["ppo.clip_range_vf ", "n_epochs"]),
     (ONE_STEP | {"target_kl": 0.1}, ["ppo.target_kl ", "n_epochs"]),
-    (ONE_STEP | {"adaptive_kl": 0.1}, ["ppo.adaptive_kl ", "n_epochs"]),
+    (ONE_STEP | {"adaptive_lr_kl": 0.1}, ["ppo.adaptive_lr_kl ", "n_epochs"]),
     (ONE_STEP | {"kl_estimator": "k1"}, ["ppo.kl_estimator ", "n_epochs"]),
     (ONE_STEP | {"dual_clip": 3.0}, ["ppo.dual_clip ", "n_epochs"]),
     (ONE_STEP | {"log_ratio_bound": "tanh"}, ["ppo.log_ratio_bound ", "n_epochs"]),
@@ -286,7 +286,7 @@ def test_every_mistake_is_reported_at_once() -> None:
     assert len(message.splitlines()) == 3
 
 
-def test_a_batch_of_one_is_allowed_without_normalisation() -> None:
+def test_a_batch_of_one_is_allowed_without_normalization() -> None:
     assert from_flat(batch_size=1, normalize_advantage="none").batch_size == 1
 
 

@@ -54,7 +54,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ppo.max_grad_norm": st.none() | positive,
     "ppo.target_kl": st.none() | positive,
     "ppo.kl_estimator": st.sampled_from(["k1", "k2", "k3", "exact"]),
-    "ppo.adaptive_kl": st.none() | positive,
+    "ppo.adaptive_lr_kl": st.none() | positive,
     "ppo.dual_clip": st.none() | st.floats(1.5, 10.0),
     "ppo.log_ratio_bound": st.sampled_from(["clamp", "tanh"]),
     "ppo.logit_penalty": numbers,
@@ -112,7 +112,7 @@ def consistent(flat: dict[str, Any]) -> dict[str, Any]:
         flat["workers"] = 1
     if any(name.startswith("memory.") for name in flat):
         flat |= {"memory.kind": "lstm", "compile": "auto", "ppo.micro_batch_size": None}
-    if flat.get("ppo.adaptive_kl") is not None:
+    if flat.get("ppo.adaptive_lr_kl") is not None:
         flat["ppo.learning_rate"] = 3e-4
     if "run.patience" in flat or "run.eval_episodes" in flat:
         flat["run.eval_every"] = 1000

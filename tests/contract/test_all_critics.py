@@ -219,7 +219,7 @@ def test_measures_are_numbers(case: Case) -> None:
         found = critic.measures(critic(features()).view(8, 4, -1), grid(), everything())
     assert all(isinstance(value, float) for value in found.values())
     assert ("train/critic_gap" in found) == (not case.has(twin="none"))
-    assert critic.knows_law == (case.kind != "scalar")
+    assert critic.is_distributional == (case.kind != "scalar")
     assert ("train/out_of_support_fraction" in found) == (case.kind == "categorical")
     assert ("train/popart_std" in found) == case.critic["popart"]
 

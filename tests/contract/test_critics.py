@@ -14,7 +14,7 @@ from torch import Tensor
 from surefoot.config import CriticConfig
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_critic
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 F, B = 6, 32
 KINDS: tuple[str, ...] = get_args(CriticConfig.model_fields["kind"].annotation)
@@ -28,7 +28,7 @@ def generator(seed: int) -> torch.Generator:
 
 def build(kind: str) -> Critic:
     settings = {"kind": kind} if kind == "scalar" else {"kind": kind, "clip_mode": "mean_only"}
-    return build_critic(CriticConfig.model_validate(settings), F, Initialiser(generator(0)))
+    return build_critic(CriticConfig.model_validate(settings), F, Initializer(generator(0)))
 
 
 def features(seed: int = 0, rows: int = B) -> Tensor:
@@ -135,13 +135,13 @@ def test_the_mean_is_learned(kind: str) -> None:
     slope = torch.linspace(-1, 1, F)
     wanted = (seen @ slope)[:, None]
     critic.absorb(wanted, torch.ones(B, 1, dtype=torch.bool))
-    optimiser = torch.optim.Adam(critic.parameters(), 0.1)
+    optimizer = torch.optim.Adam(critic.parameters(), 0.1)
     for _ in range(150):
         prediction = critic(seen)
         goal = critic.targets(wanted, wanted, torch.zeros_like(wanted), prediction.detach()[:, None])[:, 0]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         critic.loss(prediction, prediction.detach(), goal, None).loss.mean().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
     error = critic.mean(critic(seen)) - wanted[:, 0]
     assert error.square().mean() < 0.05 * wanted.var()
 

@@ -38,7 +38,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
         "normalize_rewards": True,
         "ent_coef": 0.01,
         "head_ent_coefs": {"slot": "linear(0.02, 0)"},
-        "head_ent_floors": {"slot": 0.005},
+        "head_ent_coef_floors": {"slot": 0.005},
         "target_kl": 0.5,
         "kl_estimator": "exact",
     },

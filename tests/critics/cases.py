@@ -13,7 +13,7 @@ from surefoot.config import CriticConfig, from_flat
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_critic
 from surefoot.errors import ConfigError
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 F, T, N = 6, 8, 4
 B = T * N
@@ -46,7 +46,7 @@ class Case:
         return all(self.critic.get(name) == value for name, value in settings.items())
 
     def build(self, seed: int = 0) -> Critic:
-        return build_critic(CriticConfig.model_validate(self.critic), F, Initialiser(generator(seed)))
+        return build_critic(CriticConfig.model_validate(self.critic), F, Initializer(generator(seed)))
 
     def __str__(self) -> str:
         words = [name if value is True else str(value) for name, value in self.critic.items() if value]

@@ -13,15 +13,15 @@ def fit(critic: Critic, sample: Tensor, steps: int = 400, rate: float = 0.05) ->
     seen, valid = torch.ones(len(sample), 1), torch.ones(len(sample), 1, dtype=torch.bool)
     critic.absorb(sample[:, None], valid)
     # A short memory of the gradient's size: it falls by orders of magnitude on the way.
-    optimiser = torch.optim.Adam(critic.parameters(), rate, betas=(0.9, 0.95))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimizer = torch.optim.Adam(critic.parameters(), rate, betas=(0.9, 0.95))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     zero = torch.zeros(len(sample), 1)
     wanted = critic.targets(sample[:, None], zero, zero, critic(seen).detach()[:, None])[:, 0]
     for _ in range(steps):
         prediction = critic(seen)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         critic.loss(prediction, prediction.detach(), wanted, None).loss.mean().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     fitted: Tensor = critic(seen[:1])
     return fitted.detach()

@@ -13,7 +13,7 @@ from surefoot.critics.calibration import coverage
 from surefoot.critics.categorical import CategoricalCritic
 from surefoot.critics.support import ReturnRange
 from surefoot.math.value_clip import ClipMode
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 
 def build(
@@ -23,7 +23,7 @@ def build(
     backup: bool = False,
     n_features: int = 1,
 ) -> CategoricalCritic:
-    return CategoricalCritic(n_features, Initialiser(torch.Generator().manual_seed(0)), n, support, mode, backup)
+    return CategoricalCritic(n_features, Initializer(torch.Generator().manual_seed(0)), n, support, mode, backup)
 
 
 def row(*numbers: float) -> Tensor:
@@ -188,7 +188,7 @@ def test_a_following_support_learns_while_returns_grow(seed: int) -> None:
     torch.manual_seed(seed)
     critic = build(n_features=64)
     trunk = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh())
-    optimiser = torch.optim.Adam([*trunk.parameters(), *critic.parameters()], lr=1e-3)
+    optimizer = torch.optim.Adam([*trunk.parameters(), *critic.parameters()], lr=1e-3)
     losses, explained = [], []
     for rollout in range(25):
         states = torch.randn(256, 4)
@@ -201,9 +201,9 @@ def test_a_following_support_learns_while_returns_grow(seed: int) -> None:
         for _ in range(20):
             prediction = critic(trunk(states))
             loss = critic.loss(prediction, prediction.detach(), targets, None)[0].mean()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.autograd.backward(loss)
-            optimiser.step()
+            optimizer.step()
         losses.append(float(loss.detach()))
         critic.absorb(returns, valid(returns))
     assert max(losses) < 1.0

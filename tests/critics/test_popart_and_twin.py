@@ -12,11 +12,11 @@ from surefoot.critics.quantile import QuantileCritic
 from surefoot.critics.scalar import ScalarCritic
 from surefoot.critics.scale import ReturnScale
 from surefoot.critics.twin import Twin
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 
-def init(seed: int = 0) -> Initialiser:
-    return Initialiser(torch.Generator().manual_seed(seed))
+def init(seed: int = 0) -> Initializer:
+    return Initializer(torch.Generator().manual_seed(seed))
 
 
 def quantile(n: int = 32, backup: bool = False) -> QuantileCritic:
@@ -43,7 +43,7 @@ def test_the_output_layer_is_rescaled_by_hand() -> None:
 
 
 def test_parameters_stay_where_they_are_in_memory() -> None:
-    """They are views into one flat vector; to replace them would cut them off from the optimiser."""
+    """They are views into one flat vector; to replace them would cut them off from the optimizer."""
     critic = Twin(PopArt(quantile()), PopArt(quantile()), (slice(None), slice(None)))
     before = {name: x.data_ptr() for name, x in critic.state_dict(keep_vars=True).items()}
     critic.absorb(normal_sample(8).view(4, 2), torch.ones(4, 2, dtype=torch.bool))

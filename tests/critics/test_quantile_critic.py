@@ -14,13 +14,13 @@ from surefoot.critics.quantile import QuantileCritic
 from surefoot.math.quantile import midpoints
 from surefoot.math.risk import cvar_from_quantiles
 from surefoot.math.value_clip import ClipMode
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 
 def build(
     n: int = 32, kappa: float = 0.02, mode: ClipMode = "mean_only", backup: bool = False, n_features: int = 1
 ) -> QuantileCritic:
-    return QuantileCritic(n_features, Initialiser(torch.Generator().manual_seed(0)), n, kappa, mode, backup)
+    return QuantileCritic(n_features, Initializer(torch.Generator().manual_seed(0)), n, kappa, mode, backup)
 
 
 def test_quantiles_of_a_normal_law_are_found() -> None:
@@ -101,12 +101,12 @@ def test_a_backup_keeps_the_spread_that_a_return_through_the_mean_loses() -> Non
         critic = build(backup=backup)
         critic.absorb(torch.tensor([[-1.0], [1.0]]).repeat(32, 1), valid)
         wanted = critic.targets(returns, reward, discount, after)[0].expand(64, *([32] if backup else []))
-        optimiser = torch.optim.Adam(critic.parameters(), 0.02)
+        optimizer = torch.optim.Adam(critic.parameters(), 0.02)
         for _ in range(400):
             prediction = critic(one)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             critic.loss(prediction, prediction, wanted, None).loss.mean().backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
         fitted.append((critic, critic(one[:1]).detach()))
     (plain, narrow), (law, wide) = fitted
     assert float(plain.risk(narrow, 0.25)) == pytest.approx(0.0, abs=0.05)

@@ -1,4 +1,4 @@
-"""Raw values stay where they are when the scale of normalised rewards moves (A11)."""
+"""Raw values stay where they are when the scale of normalized rewards moves (A11)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ fixed_support = pytest.mark.parametrize("case", [case for case in KINDS if "v_mi
 
 
 def trained(size: float = 1.0, **settings: Any) -> Learner:
-    """After two updates on rewards of about 1 to 5 times ``size``, normalised."""
+    """After two updates on rewards of about 1 to 5 times ``size``, normalized."""
     envs = open_envs("group", [lambda n=n: Scripted(n, reward_scale=size) for n in range(3)])  # type: ignore[misc]
     learner = learner_on(
         envs, n_steps=32, batch_size=32, n_epochs=4, learning_rate=1e-2, normalize_rewards=True, **settings

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.critics.scalar import ScalarCritic
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 
 def critic() -> ScalarCritic:
-    return ScalarCritic(4, Initialiser(torch.Generator().manual_seed(0)))
+    return ScalarCritic(4, Initializer(torch.Generator().manual_seed(0)))
 
 
 def column(*numbers: float) -> Tensor:

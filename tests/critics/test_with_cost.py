@@ -11,7 +11,7 @@ from surefoot.config import CriticConfig
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_cost_critic
 from surefoot.critics.with_cost import WithCost
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 CHOSEN = [case for case in CASES if case.has(clip_mode="none") or case.has(clip_mode="per_quantile")]
 every = pytest.mark.parametrize("case", CHOSEN, ids=str)
@@ -20,7 +20,7 @@ every = pytest.mark.parametrize("case", CHOSEN, ids=str)
 def costed(case: Case) -> tuple[Critic, WithCost]:
     """A critic, and an equal one with a cost critic beside it; they have seen returns, and costs of spread 1."""
     settings = CriticConfig.model_validate(case.critic)
-    alone, both = case.build(), WithCost(case.build(), build_cost_critic(settings, F, Initialiser(generator(9))))
+    alone, both = case.build(), WithCost(case.build(), build_cost_critic(settings, F, Initializer(generator(9))))
     for critic in (alone, both):
         critic.absorb(2.0 * grid(7), everything())
     both.absorb_costs(torch.tensor([1.0, -1.0]).repeat(T, N // 2), everything())

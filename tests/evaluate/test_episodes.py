@@ -190,11 +190,11 @@ def test_an_agent_of_a_vector_env_without_a_recipe_says_what_to_do() -> None:
     assert agent.evaluate(3, seed=1, env="CartPole-v1") == agent.evaluate(3, seed=1, env="CartPole-v1")
 
 
-def test_rewards_and_observations_are_raw_and_normalised_as_trained() -> None:
+def test_rewards_and_observations_are_raw_and_normalized_as_trained() -> None:
     agent = small("Pendulum-v1", normalize_observations=True, normalize_rewards=True).learn(4 * ROWS)
     found = agent.evaluate(2, seed=0)
     assert found.lengths == (200, 200)
-    assert found.mean < -200  # in the env's own units, not in those of the normaliser
+    assert found.mean < -200  # in the env's own units, not in those of the normalizer
 
 
 @pytest.mark.parametrize("fault", ["nan_reward", "nan_observation"])

@@ -112,12 +112,12 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         {"risk": {"kind": "cost_constraint", "limit_per_episode": 0.5}},
     ),
     "observations that are codes": ("FrozenLake-v1", {}),
-    "heads and masks": ("surefoot/Greenhouse-v0", {"head_ent_floors": {"op": 0.1}, "ent_coef": 0.01}),
+    "heads and masks": ("surefoot/Greenhouse-v0", {"head_ent_coef_floors": {"op": 0.1}, "ent_coef": 0.01}),
     "heads of all kinds": (Trade, {"ent_coef": 0.01, "kl_estimator": "exact"}),
     "heads without choices": (Numbers, {"ent_coef": 0.01}),
     "heads without choices, exact KL": (Numbers, {"kl_estimator": "exact", "micro_batch_size": 12}),
     "beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
-    "normalisers": ("surefoot/Corridor-v0", {"normalize_observations": True, "normalize_rewards": True}),
+    "normalizers": ("surefoot/Corridor-v0", {"normalize_observations": True, "normalize_rewards": True}),
 }
 
 
@@ -133,7 +133,7 @@ def as_recorded(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Run:
 
 def compile_with(learner: Learner, compiler: Any) -> None:
     policy, family, flat = learner.policy, learner.family, learner.flat
-    learner.updater.step = CompiledStep(policy, family, flat, learner.optimiser, learner.config.ppo, compiler)
+    learner.updater.step = CompiledStep(policy, family, flat, learner.optimizer, learner.config.ppo, compiler)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -147,7 +147,7 @@ def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
     # A support that follows the returns moves logits by 3 per atom, so that 1e-7 of 50 atoms' width becomes 1.5e-5.
     tolerance = 5e-5 if case.startswith("categorical") and "support" not in case else 1e-5
     assert (eager.flat.values - compiled.flat.values).abs().max() < tolerance
-    assert torch.equal(eager.optimiser.state.steps, compiled.optimiser.state.steps)
+    assert torch.equal(eager.optimizer.state.steps, compiled.optimizer.state.steps)
 
 
 @needs_compiler

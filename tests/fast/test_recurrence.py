@@ -104,7 +104,7 @@ def test_extreme_inputs_saturate_as_in_torch(kind: type[Cell], size: float) -> N
 @every_kind
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_what_is_not_a_number_stays_so_from_there_on_and_in_its_own_sequence(kind: type[Cell], bad: float) -> None:
-    """An optimiser step must not be made from it, so it must not be hidden (P04)."""
+    """An optimizer step must not be made from it, so it must not be hidden (P04)."""
     cell = cell_of(kind, 4, 8)
     features = torch.randn(12, 4)
     features[2, 1] = bad

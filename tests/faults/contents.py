@@ -44,7 +44,7 @@ CANARY = "SUREFOOT_CANARY"
 """Names the file that a case makes if it runs a command."""
 
 _LIBC = ctypes.CDLL(None)
-OWN = "policy|optimiser|observations|rewards"
+OWN = "policy|optimizer|observations|rewards"
 """Sections of tensors that are the agent itself; others may be replaced by new episodes."""
 Values = dict[str, Any]
 Tensors = dict[str, np.ndarray[Any, Any]]
@@ -81,7 +81,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "memory": (
         "surefoot/Greenhouse-v0",
-        {"policy": {"hidden_sizes": (8,)}, "memory": {"kind": "lstm", "hidden_size": 8}, "adaptive_kl": 0.01},
+        {"policy": {"hidden_sizes": (8,)}, "memory": {"kind": "lstm", "hidden_size": 8}, "adaptive_lr_kl": 0.01},
     ),
 }
 
@@ -224,7 +224,7 @@ def _whole_changes() -> Iterator[tuple[str, Change]]:
         "policy/more.weight": np.zeros((2, 2), np.float32),
         "collector/pending/more": np.zeros((2, 2), np.float32),
         "generator/more": np.zeros(5056, np.uint8),
-        "optimiser/more": np.full(3, np.nan),
+        "optimizer/more": np.full(3, np.nan),
         "many dimensions": np.zeros((1,) * 32, np.float32),
         "huge and empty": np.zeros((0, 1 << 40), np.uint8),
     }
@@ -232,7 +232,7 @@ def _whole_changes() -> Iterator[tuple[str, Change]]:
         yield f"more tensors: {name}", partial(_put_tensor, name, array)
     yield "no tensors", lambda values, tensors: tensors.clear()
     yield "no values", lambda values, tensors: values.clear()
-    for section in ("policy/", "optimiser/", "generator/", "collector/"):
+    for section in ("policy/", "optimizer/", "generator/", "collector/"):
         yield f"no {section}", partial(_remove_section, section)
 
 

@@ -180,7 +180,7 @@ GOALS: dict[str, Goal] = {
     "non_finite": Goal(
         "NaN, ±Inf",
         "3 values × 8 places × first, middle, last step",
-        "72 of 72 named, no optimiser step after it",
+        "72 of 72 named, no optimizer step after it",
         lambda f: clean(f) and f["caught"] == f["cases"] == 72,
     ),
     "guard_cost": Goal(
@@ -246,7 +246,7 @@ GOALS: dict[str, Goal] = {
     "resume": Goal(
         "resume",
         "cut after every update",
-        "≥ 12 configurations, parameters, optimiser and metrics equal by sha256",
+        "≥ 12 configurations, parameters, optimizer and metrics equal by sha256",
         lambda f: clean(f) and f["configurations"] >= 12 and f["equal"] == f["cuts"],
     ),
     "soak": Goal(

@@ -128,7 +128,7 @@ def poison(agent: PPO, place: str, value: float, at: int, undo: ExitStack) -> No
 
 
 def non_finite() -> dict[str, Any]:
-    """3 values × 8 places × first, middle, last step: each is named, and no optimiser step follows it."""
+    """3 values × 8 places × first, middle, last step: each is named, and no optimizer step follows it."""
     caught, missed = 0, []
     for place, value, moment in itertools.product(PLACES, VALUES, MOMENTS):
         at = {"first": 0, "middle": N_STEPS // 2, "last": N_STEPS - 1}[moment]
@@ -159,11 +159,11 @@ def one_non_finite(place: str, value: float, at: int) -> str | None:
             said = str(error)
         else:
             return "not caught"
-    # What spoils a rollout is met before any optimiser step; what spoils minibatch k, after k of them.
+    # What spoils a rollout is met before any optimizer step; what spoils minibatch k, after k of them.
     expected = at if place in ("loss", "gradient") else 0
-    steps = int(agent.learner.optimiser.state.steps)
+    steps = int(agent.learner.optimizer.state.steps)
     if steps != expected:
-        return f"{steps} optimiser steps instead of {expected}"
+        return f"{steps} optimizer steps instead of {expected}"
     if not bool(torch.isfinite(agent.learner.flat.values).all()):
         return "the weights are not finite"
     return None if NAMED_AS[place] in said else f"not named in {said!r}"
@@ -238,9 +238,9 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "scalar, Discrete": ("CartPole-v1", {}),
     "scalar, Discrete, workers": ("CartPole-v1", {"workers": 2}),
     "scalar, Discrete, workers, env that raises": (FALTERING, {"workers": 2}),
-    "scalar, Discrete, normalisers": ("CartPole-v1", {"normalize_observations": True, "normalize_rewards": True}),
+    "scalar, Discrete, normalizers": ("CartPole-v1", {"normalize_observations": True, "normalize_rewards": True}),
     "scalar, Box": ("Pendulum-v1", {}),
-    "scalar, Box, normalisers": ("Pendulum-v1", {"normalize_observations": True, "normalize_rewards": True}),
+    "scalar, Box, normalizers": ("Pendulum-v1", {"normalize_observations": True, "normalize_rewards": True}),
     "scalar, Box, tanh": ("Pendulum-v1", {"policy": {"distribution": "tanh_gaussian"}}),
     "scalar, Box, beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
     "scalar, shared, schedules": (
@@ -250,7 +250,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "scalar, Discrete, LSTM": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 16}}),
     "scalar, Box, GRU, workers": ("Pendulum-v1", {"memory": {"kind": "gru", "hidden_size": 16}, "workers": 2}),
     "quantile, Discrete": ("CartPole-v1", {"critic": {"kind": "quantile"}}),
-    "quantile twin, Box, normalisers": (
+    "quantile twin, Box, normalizers": (
         "Pendulum-v1",
         {"critic": {"kind": "quantile", "twin": "heads"}, "normalize_observations": True},
     ),
@@ -275,7 +275,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
         {"critic": {"kind": "quantile", "twin": "heads"}, "memory": {"kind": "lstm", "hidden_size": 16}, "workers": 2},
     ),
     "scalar, Discrete, compiled": ("CartPole-v1", {"compile": True}),
-    "adaptive KL, AdamW": ("CartPole-v1", {"adaptive_kl": 0.01, "optimizer": "adamw", "weight_decay": 0.01}),
+    "adaptive KL, AdamW": ("CartPole-v1", {"adaptive_lr_kl": 0.01, "optimizer": "adamw", "weight_decay": 0.01}),
 }
 
 
@@ -323,7 +323,7 @@ def stop_at(goal: int, agent: PPO, run: Run, total: int) -> None:
 
 
 def fingerprint(agent: PPO, run: Path) -> str:
-    """sha256 over parameters, optimiser and the stream of metrics, times left out."""
+    """sha256 over parameters, optimizer and the stream of metrics, times left out."""
     digest = hashlib.sha256()
     state = agent.learner.state()
     for name in sorted(state.tensors):

@@ -17,7 +17,7 @@ CLIP = torch.tensor(0.2)
 
 def _policy_loss(x: Tensor) -> Tensor:
     ratio = surrogate.importance_ratio(x, Y, "tanh") + surrogate.importance_ratio(x, Y, "clamp")
-    return surrogate.clipped_surrogate(ratio, advantages.normalise(Z, MASK), CLIP, dual_clip=3.0)
+    return surrogate.clipped_surrogate(ratio, advantages.normalize(Z, MASK), CLIP, dual_clip=3.0)
 
 
 def _statistics(x: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def _categorical_critic(x: Tensor) -> Tensor:
 
 def _masked_actions(x: Tensor) -> Tensor:
     log_probs = masking.masked_log_softmax(x, MASK)
-    entropy = masking.masked_entropy(log_probs, MASK) + masking.normalised_entropy(log_probs, MASK)
+    entropy = masking.masked_entropy(log_probs, MASK) + masking.normalized_entropy(log_probs, MASK)
     return entropy + log_probs[:, 0]
 
 

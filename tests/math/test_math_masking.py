@@ -8,7 +8,7 @@ import torch
 from surefoot.math.masking import (
     masked_entropy,
     masked_log_softmax,
-    normalised_entropy,
+    normalized_entropy,
     rows_without_legal_action,
 )
 
@@ -50,14 +50,14 @@ def test_one_legal_action_is_certain_and_has_no_entropy(dtype: torch.dtype) -> N
     log_probs = masked_log_softmax(logits, mask)
     assert float(log_probs[0, 0]) == 0.0
     assert float(masked_entropy(log_probs, mask)) == 0.0
-    assert float(normalised_entropy(log_probs, mask)) == 0.0
+    assert float(normalized_entropy(log_probs, mask)) == 0.0
 
 
 def test_entropy_of_equal_legal_actions_is_the_log_of_their_number() -> None:
     mask = torch.tensor([[True, True, False, True], [True, True, False, False]])
     log_probs = masked_log_softmax(torch.zeros(2, 4), mask)
     torch.testing.assert_close(masked_entropy(log_probs, mask), torch.tensor([math.log(3.0), math.log(2.0)]))
-    torch.testing.assert_close(normalised_entropy(log_probs, mask), torch.ones(2))
+    torch.testing.assert_close(normalized_entropy(log_probs, mask), torch.ones(2))
 
 
 def test_entropy_gradient_is_that_of_the_formula() -> None:

@@ -57,15 +57,15 @@ def test_a_shape_that_would_couple_samples_is_refused() -> None:
 def _fitted(samples: Tensor, n: int, kappa: float) -> Tensor:
     """Quantiles that minimise the mean loss over all samples at once."""
     quantiles = torch.zeros(1, n, dtype=samples.dtype, requires_grad=True)
-    optimiser = torch.optim.LBFGS([quantiles], lr=1.0, max_iter=300, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([quantiles], lr=1.0, max_iter=300, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = huber_loss(quantiles, samples.unsqueeze(0), kappa).sum()
         value.backward()  # type: ignore[no-untyped-call] # torch does not type it
         return value
 
-    optimiser.step(loss)  # type: ignore[no-untyped-call] # torch does not type it
+    optimizer.step(loss)  # type: ignore[no-untyped-call] # torch does not type it
     return quantiles.detach().squeeze(0)
 
 

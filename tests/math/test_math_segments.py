@@ -23,7 +23,7 @@ def test_the_columns_of_three_laws() -> None:
 def test_probabilities_by_hand() -> None:
     segments = Segments.of([2, 3])
     logits = torch.log(torch.tensor([[1.0, 3.0, 2.0, 2.0, 4.0]]))
-    laws = math_segments.normalise(logits, None, segments)
+    laws = math_segments.normalize(logits, None, segments)
     p = math_segments.log_probs(laws, segments).exp()
     assert p[0].tolist() == pytest.approx([0.25, 0.75, 0.25, 0.25, 0.5])
     entropy = math_segments.entropy(laws, segments)[0].tolist()
@@ -32,7 +32,7 @@ def test_probabilities_by_hand() -> None:
 
 def test_a_law_far_below_the_others_keeps_its_digits() -> None:
     segments = Segments.of([2, 2])
-    laws = math_segments.normalise(torch.tensor([[500.0, 501.0, -500.0, -499.0]]), None, segments)
+    laws = math_segments.normalize(torch.tensor([[500.0, 501.0, -500.0, -499.0]]), None, segments)
     p = math_segments.log_probs(laws, segments).exp()[0].tolist()
     assert p[:2] == pytest.approx(p[2:])
     assert p[0] == pytest.approx(1 / (1 + math.e))
@@ -43,7 +43,7 @@ def test_an_illegal_entry_has_no_probability_no_influence_and_no_gradient(dtype:
     segments = Segments.of([3, 2])
     mask = torch.tensor([[True, False, True, True, False]])
     logits = torch.tensor([[0.0, torch.nan, 0.0, 5.0, torch.inf]], dtype=dtype, requires_grad=True)
-    laws = math_segments.normalise(logits, mask, segments)
+    laws = math_segments.normalize(logits, mask, segments)
     log_probs = math_segments.log_probs(laws, segments)
     assert log_probs.isfinite().all()
     assert log_probs.exp()[0].tolist() == pytest.approx([0.5, 0.0, 0.5, 1.0, 0.0])
@@ -60,7 +60,7 @@ def test_an_illegal_entry_has_no_probability_no_influence_and_no_gradient(dtype:
 def test_a_law_without_legal_entries_stays_finite() -> None:
     segments = Segments.of([2, 2])
     logits = torch.tensor([[1.0, 2.0, 3.0, 4.0]], requires_grad=True)
-    laws = math_segments.normalise(logits, torch.tensor([[False, False, True, True]]), segments)
+    laws = math_segments.normalize(logits, torch.tensor([[False, False, True, True]]), segments)
     entropy = math_segments.entropy(laws, segments)
     assert entropy[0, 0] == 0.0
     assert math_segments.log_probs(laws, segments)[0, :2].exp().tolist() == [0.0, 0.0]
@@ -71,14 +71,14 @@ def test_a_law_without_legal_entries_stays_finite() -> None:
 def test_padding_is_never_drawn() -> None:
     """With noise that would make every padded entry win."""
     segments = Segments.of([1, 3])
-    laws = math_segments.normalise(torch.zeros(1, 4), None, segments)
+    laws = math_segments.normalize(torch.zeros(1, 4), None, segments)
     log_noise = torch.tensor([[[0.0, -50.0, -50.0], [0.0, -1.0, 0.0]]])
     assert math_segments.draw(laws, segments, log_noise).tolist() == [[0, 1]]
 
 
 def test_leading_axes_are_kept() -> None:
     segments = Segments.of([2, 3])
-    laws = math_segments.normalise(torch.zeros(4, 6, 5), torch.ones(4, 6, 5, dtype=torch.bool), segments)
+    laws = math_segments.normalize(torch.zeros(4, 6, 5), torch.ones(4, 6, 5, dtype=torch.bool), segments)
     assert math_segments.entropy(laws, segments).shape == (4, 6, 2)
     assert math_segments.draw(laws, segments, None).shape == (4, 6, 2)
 

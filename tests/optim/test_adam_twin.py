@@ -33,13 +33,13 @@ def ours(settings: AdamSettings, decays: Tensor, rates: list[float]) -> Tensor:
     return values
 
 
-def theirs(optimiser: type[torch.optim.Adam], decays: Tensor, rates: list[float], **options: Any) -> Tensor:
+def theirs(optimizer: type[torch.optim.Adam], decays: Tensor, rates: list[float], **options: Any) -> Tensor:
     """One group of parameters that decay, one of those that do not."""
     start, chosen = numbers(0), decays.bool()
     decaying, other = (torch.nn.Parameter(start[mask].clone()) for mask in (chosen, ~chosen))
     decay = options.pop("weight_decay")
     groups = [{"params": [decaying], "weight_decay": decay}, {"params": [other], "weight_decay": 0.0}]
-    twin = optimiser(groups, foreach=False, **options)
+    twin = optimizer(groups, foreach=False, **options)
     for gradient, rate in zip(gradients(len(rates)), rates, strict=True):
         for group in twin.param_groups:
             group["lr"] = rate

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from surefoot.config import PolicyConfig
 from surefoot.errors import UnsupportedSpaceError
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 from surefoot.policy.encoder import Encoder
 from surefoot.spaces import Layout
 
@@ -52,7 +52,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def encoder(space: spaces.Space[Any], seed: int = 0, **settings: Any) -> Encoder:
     config = PolicyConfig(**{**SMALL_CNN, "hidden_sizes": (16,), **settings})
-    return Encoder(Layout.of(space), config, Initialiser(generator(seed), config.ortho_init))
+    return Encoder(Layout.of(space), config, Initializer(generator(seed), config.ortho_init))
 
 
 def samples(space: spaces.Space[Any], n: int, seed: int = 0) -> dict[str, Tensor]:
@@ -186,7 +186,7 @@ def test_convolutions_are_orthogonal_too() -> None:
         assert torch.allclose(weight @ weight.T, 2.0 * torch.eye(len(weight)), atol=1e-5)
 
 
-def test_the_other_initialisation_is_pytorchs_uniform() -> None:
+def test_the_other_initialization_is_pytorchs_uniform() -> None:
     net = encoder(spaces.Box(-1, 1, (50,)), hidden_sizes=(400,), ortho_init=False)
     (layer,) = (module for module in net.modules() if isinstance(module, nn.Linear))
     bound = 1 / math.sqrt(50)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.config import Config, MemoryConfig
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 from surefoot.policy.memory import Memory, Recall, Recurrent, build_memory
 
 F, H = 3, 5
@@ -20,7 +20,7 @@ def memory_of(
     kind: Any, layers: int = 1, span: int | None = None, width: int = H, output_sizes: tuple[int, ...] = ()
 ) -> Recurrent:
     config = MemoryConfig(kind=kind, hidden_size=width, layers=layers, span=span, output_sizes=output_sizes)
-    made = build_memory(Config(memory=config), F, Initialiser(torch.Generator().manual_seed(0), True))
+    made = build_memory(Config(memory=config), F, Initializer(torch.Generator().manual_seed(0), True))
     assert isinstance(made, Recurrent)
     return made
 
@@ -34,7 +34,7 @@ def one_by_one(memory: Memory, features: Tensor, start: Tensor) -> tuple[Tensor,
 
 
 def test_no_memory_is_none() -> None:
-    assert build_memory(Config(), F, Initialiser(torch.Generator(), True)) is None
+    assert build_memory(Config(), F, Initializer(torch.Generator(), True)) is None
 
 
 @every_kind

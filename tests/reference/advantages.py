@@ -1,4 +1,4 @@
-"""Normalisation of a plain list of numbers in double precision."""
+"""Normalization of a plain list of numbers in double precision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 
-def normalise(advantages: Sequence[float], valid: Sequence[bool]) -> list[float]:
+def normalize(advantages: Sequence[float], valid: Sequence[bool]) -> list[float]:
     kept = [a for a, is_valid in zip(advantages, valid, strict=True) if is_valid]
     if len(kept) < 2 or statistics.stdev(kept) == 0.0:
         return [0.0] * len(advantages)

@@ -6,39 +6,39 @@ from hypothesis import strategies as st
 
 from reference import advantages as slow
 from reference.layouts import QUICK, flags, generator, normal, seeds
-from surefoot.math.advantages import normalise, normalise_by_env
+from surefoot.math.advantages import normalize, normalize_by_env
 
 scales = st.sampled_from([1e-30, 1e-6, 1.0, 1e6, 1e30])
 
 
 @QUICK
 @given(seeds, st.integers(1, 20), st.integers(1, 5), scales, st.sampled_from([0.0, 0.4, 0.9]))
-def test_normalise_equals_its_twin_at_every_scale(
+def test_normalize_equals_its_twin_at_every_scale(
     seed: int, n_steps: int, n_envs: int, scale: float, invalid_share: float
 ) -> None:
     rng = generator(seed)
     advantages = normal(rng, n_steps, n_envs, scale=scale)
     valid = ~flags(rng, n_steps, n_envs, probability=invalid_share)
-    expected = slow.normalise(advantages.flatten().tolist(), valid.flatten().tolist())
+    expected = slow.normalize(advantages.flatten().tolist(), valid.flatten().tolist())
 
-    actual = normalise(torch.where(valid, advantages, torch.nan), valid)
+    actual = normalize(torch.where(valid, advantages, torch.nan), valid)
 
     torch.testing.assert_close(actual.flatten(), torch.tensor(expected), rtol=1e-4, atol=1e-5)
 
 
 @QUICK
 @given(seeds, st.integers(1, 12), st.integers(1, 5), st.sampled_from([0.0, 0.5]))
-def test_normalise_by_env_equals_the_twin_of_each_column(
+def test_normalize_by_env_equals_the_twin_of_each_column(
     seed: int, n_steps: int, n_envs: int, invalid_share: float
 ) -> None:
     rng = generator(seed)
     advantages = normal(rng, n_steps, n_envs) * torch.logspace(-3, 5, n_envs)
     valid = ~flags(rng, n_steps, n_envs, probability=invalid_share)
 
-    actual = normalise_by_env(torch.where(valid, advantages, torch.nan), valid)
+    actual = normalize_by_env(torch.where(valid, advantages, torch.nan), valid)
 
     for n in range(n_envs):
-        expected = slow.normalise(advantages[:, n].tolist(), valid[:, n].tolist())
+        expected = slow.normalize(advantages[:, n].tolist(), valid[:, n].tolist())
         torch.testing.assert_close(actual[:, n], torch.tensor(expected), rtol=1e-4, atol=1e-5)
 
 
@@ -53,4 +53,4 @@ def test_rounding_around_any_constant_is_never_amplified(seed: int, n: int, cons
         target = torch.where(flags(rng, n, probability=0.5), torch.inf, -torch.inf)
         noisy = torch.nextafter(noisy, target)
 
-    assert torch.equal(normalise(noisy), torch.zeros(n))
+    assert torch.equal(normalize(noisy), torch.zeros(n))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reference import masking as slow
 from reference.layouts import QUICK, flags, generator, normal, seeds
-from surefoot.math.masking import masked_entropy, masked_log_softmax, normalised_entropy
+from surefoot.math.masking import masked_entropy, masked_log_softmax, normalized_entropy
 
 
 @QUICK
@@ -20,7 +20,7 @@ def test_masked_law_equals_the_law_over_legal_actions(seed: int, k: int, scale: 
     mask[:, 0] = True
 
     log_probs = masked_log_softmax(torch.where(mask, logits, torch.nan), mask)
-    entropy, share = masked_entropy(log_probs, mask), normalised_entropy(log_probs, mask)
+    entropy, share = masked_entropy(log_probs, mask), normalized_entropy(log_probs, mask)
 
     assert bool(torch.isfinite(log_probs).all())
     for row in range(5):

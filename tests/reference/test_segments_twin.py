@@ -29,10 +29,10 @@ def layout(seed: int, sizes: tuple[int, ...], masked: bool) -> tuple[Tensor, Ten
 @pytest.mark.parametrize("sizes", SIZES)
 @QUICK
 @given(seed=seeds)
-def test_every_law_is_normalised_by_itself(seed: int, sizes: tuple[int, ...], masked: bool) -> None:
+def test_every_law_is_normalized_by_itself(seed: int, sizes: tuple[int, ...], masked: bool) -> None:
     logits, others, mask = layout(seed, sizes, masked)
     segments = Segments.of(sizes)
-    laws, new = (fast.normalise(x, mask, segments) for x in (logits, others))
+    laws, new = (fast.normalize(x, mask, segments) for x in (logits, others))
     log_probs = fast.log_probs(laws, segments)
     legal = torch.ones_like(logits, dtype=torch.bool) if mask is None else mask
     for row in range(len(logits)):

@@ -84,15 +84,15 @@ def test_the_advantage_of_the_tail_is_against_the_gamble_and_that_of_the_mean_is
 
 
 @pytest.mark.parametrize("mode", ["rollout", "minibatch", "env", "none"])
-def test_normalisation_keeps_the_weight_of_risk_against_return(mode: str) -> None:
-    """The terms are joined first: with a huge multiplier the normalised advantages are those of the tail alone."""
+def test_normalization_keeps_the_weight_of_risk_against_return(mode: str) -> None:
+    """The terms are joined first: with a huge multiplier the normalized advantages are those of the tail alone."""
     limit = {"kind": "cvar_constraint", "alpha": 0.4, "limit_per_episode": 0.9, "multiplier_init": 1e9}
     alone, _ = estimates_of(arm(risk=TERMS["objective"], normalize_advantage=mode))
     ruled, _ = estimates_of(arm(risk=limit, normalize_advantage=mode))
     torch.testing.assert_close(ruled.advantages, alone.advantages, rtol=1e-4, atol=1e-4)
 
 
-def test_normalised_rewards_scale_both_terms_alike() -> None:
+def test_normalized_rewards_scale_both_terms_alike() -> None:
     """The tail's advantage is in the unit of the critic's rewards, and so are the targets."""
     raw, _ = estimates_of(arm(risk=TERMS["objective"], normalize_advantage=False))
     learner = arm(risk=TERMS["objective"], normalize_advantage=False, normalize_rewards=True)
@@ -159,7 +159,7 @@ def test_a_distributional_critic_is_compared_with_the_episodes(kind: str) -> Non
 
 
 def test_the_critics_tail_is_compared_in_raw_rewards() -> None:
-    """With rewards normalised the critic predicts in other units; what is logged is not."""
+    """With rewards normalized the critic predicts in other units; what is logged is not."""
     gaps = {}
     for scaled in (False, True):
         learner = arm(

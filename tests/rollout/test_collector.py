@@ -123,7 +123,7 @@ def test_only_truncated_steps_keep_their_successor_apart(source: str) -> None:
 
 
 @every_source
-def test_successors_of_truncated_steps_are_normalised_like_all_else(source: str) -> None:
+def test_successors_of_truncated_steps_are_normalized_like_all_else(source: str) -> None:
     """M06: after the first rollout, one frozen scale for what is acted upon and for what it is bootstrapped from."""
     envs = open_envs(source, [partial(Scripted, 0, (Ending(4, False, True),))])
     learner = learner_on(envs, n_steps=T, batch_size=T, normalize_observations=True)

@@ -176,7 +176,7 @@ def test_without_patience_training_goes_on() -> None:
     assert small().learn(4 * ROWS, callback=Scripted([4.0, 3.0, 2.0, 1.0])).num_timesteps == 4 * ROWS
 
 
-def test_the_best_agent_is_kept_with_its_normalisers(tmp_path: Path) -> None:
+def test_the_best_agent_is_kept_with_its_normalizers(tmp_path: Path) -> None:
     best = tmp_path / "best"
     settings: dict[str, Any] = {"normalize_observations": True, "normalize_rewards": True}
     small(**settings).learn(4 * ROWS, callback=Scripted([1.0, 8.0, 3.0, 5.0], best_path=best))

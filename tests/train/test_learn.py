@@ -346,7 +346,7 @@ def test_settings_of_images_without_images_are_refused() -> None:
         small(policy={"cnn_channels": (8,)})
 
 
-def test_normalising_observations_that_have_no_numbers_is_refused() -> None:
+def test_normalizing_observations_that_have_no_numbers_is_refused() -> None:
     with pytest.raises(ConfigError, match="normalize_observations"):
         small(
             lambda: Random(image_space()), policy={"cnn_channels": (4,), "cnn_features": 8}, normalize_observations=True

@@ -153,7 +153,7 @@ def micro_batch_size(dotted: str, tmp_path: Path) -> None:
 
 def diagnostics(dotted: str, tmp_path: Path) -> None:
     """Y06: they are passive. Without them the same is learned, and less is said."""
-    for settings in ({}, {"ppo.target_kl": 0.01}, {"ppo.adaptive_kl": 0.01}):
+    for settings in ({}, {"ppo.target_kl": 0.01}, {"ppo.adaptive_lr_kl": 0.01}):
         full, bare = (PPO("CartPole-v1", config=build(settings | {dotted: on})).learn(320) for on in (True, False))
         assert torch.equal(full.learner.flat.values, bare.learner.flat.values)
         assert "train/clip_fraction" in full.logger_values
@@ -163,7 +163,7 @@ def diagnostics(dotted: str, tmp_path: Path) -> None:
 
 def max_nonfinite_updates(dotted: str, tmp_path: Path) -> None:
     for limit in (1, 5):
-        with pytest.raises(NonFiniteError, match=f"^{limit} optimiser steps in a row"):
+        with pytest.raises(NonFiniteError, match=f"^{limit} optimizer steps in a row"):
             PPO(huge_rewards, config=build({dotted: limit, "critic.popart": False})).learn(1000)
 
 
@@ -261,12 +261,12 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "ppo.normalize_advantage": Trains(["minibatch", "env", "none"]),
     "ppo.ent_coef": Trains([0.1, "decay(0.1, 0.01, 2)"]),
     "ppo.head_ent_coefs": Trains([{"op": 0.1}, {"size": 0.1}], env=two_heads),
-    "ppo.head_ent_floors": Trains([{"op": 0.1}], env=two_heads),
+    "ppo.head_ent_coef_floors": Trains([{"op": 0.1}], env=two_heads),
     "ppo.vf_coef": Trains([1.0]),
     "ppo.max_grad_norm": Trains([0.1, None]),
     "ppo.target_kl": Trains([1e-4]),
     "ppo.kl_estimator": kl_estimator,
-    "ppo.adaptive_kl": Trains([1e-5]),
+    "ppo.adaptive_lr_kl": Trains([1e-5]),
     "ppo.dual_clip": Trains([1.01], {"ppo.learning_rate": 0.1}),
     "ppo.log_ratio_bound": Trains(["tanh"]),
     "ppo.logit_penalty": Trains([1.0], {"ppo.learning_rate": 3.0}),

@@ -7,6 +7,7 @@ normalizers, a recurrent agent on CartPole, a factored one on Greenhouse, and on
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from gymnasium import spaces
 
 from surefoot import PPO
+from surefoot.cli.main import main
 from surefoot.errors import SurefootWarning
 
 FORMAT_1 = Path(__file__).resolve().parents[1] / "fixtures" / "format_1"
@@ -94,6 +96,13 @@ def test_an_agent_of_format_1_goes_on_learning(name: str) -> None:
     before = agent.num_timesteps
     agent.learn(64)
     assert agent.num_timesteps == before + 64
+
+
+def test_a_run_of_format_1_is_resumed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(FORMAT_1 / "pendulum", run)
+    main(["resume", str(run), "--total-timesteps", "576", "--quiet"])
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["000000000576"]
 
 
 def _number(action: Any) -> float:

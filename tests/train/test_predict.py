@@ -84,7 +84,7 @@ def test_images_come_as_they_are() -> None:
     assert agent.predict(np.zeros((2, 12, 12, 3), np.uint8))[0].shape == (2,)
 
 
-def test_predictions_use_the_normaliser() -> None:
+def test_predictions_use_the_normalizer() -> None:
     agent = small(lambda: Random(spaces.Box(-1000.0, 1000.0, (3,), np.float32)), normalize_observations=True).learn(64)
     raw = np.array([[500.0, -300.0, 100.0]], np.float32)
     assert agent.learner.observations is not None
@@ -98,7 +98,7 @@ def wide() -> Random:
     return Random(spaces.Box(-1e5, 1e5, (3,), np.float64))
 
 
-def test_a_number_beyond_float32_is_named_unless_it_is_normalised() -> None:
+def test_a_number_beyond_float32_is_named_unless_it_is_normalized() -> None:
     with pytest.raises(SurefootError, match=r"observation 'obs' holds 1e\+60, beyond float32.*normalize_observations"):
         small(wide).predict([0.0, 1e60, 0.0])
     agent = small(wide, normalize_observations=True).learn(32)
@@ -108,7 +108,7 @@ def test_a_number_beyond_float32_is_named_unless_it_is_normalised() -> None:
 
 
 @pytest.mark.parametrize("memory", [{}, {"kind": "gru", "hidden_size": 8}], ids=["none", "gru"])
-def test_float64_observations_need_no_normaliser(memory: dict[str, Any]) -> None:
+def test_float64_observations_need_no_normalizer(memory: dict[str, Any]) -> None:
     agent = small(wide, memory=memory).learn(64)
     assert np.shape(agent.predict(np.zeros(3))[0]) == ()
     assert len(agent.evaluate(2).returns) == 2

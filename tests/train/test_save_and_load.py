@@ -20,8 +20,8 @@ from train.agents import ROWS, SMALL, Random, parameters, same_training, small
 
 VARIED: dict[str, dict[str, Any]] = {
     "plain": {},
-    "normalisers": {"normalize_observations": True, "normalize_rewards": True},
-    "adaptive rate": {"adaptive_kl": 0.01},
+    "normalizers": {"normalize_observations": True, "normalize_rewards": True},
+    "adaptive rate": {"adaptive_lr_kl": 0.01},
     "entropy decay": {"ent_coef": "decay(0.1, 0.01, 5, 2, 0.0)"},
     "value clip": {"clip_range_vf": 0.2, "normalize_advantage": "minibatch"},
     "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
@@ -74,7 +74,7 @@ def test_an_env_that_cannot_be_saved_starts_new_episodes(tmp_path: Path) -> None
     assert again.learn(ROWS).num_timesteps == 4 * ROWS
 
 
-def test_normalisers_and_predictions_come_back(tmp_path: Path) -> None:
+def test_normalizers_and_predictions_come_back(tmp_path: Path) -> None:
     agent = small("Pendulum-v1", normalize_observations=True, normalize_rewards=True).learn(4 * ROWS)
     again = PPO.load(agent.save(tmp_path / "agent"))
     rows = np.random.default_rng(0).normal(size=(30, 3)) * 5

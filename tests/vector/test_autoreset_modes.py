@@ -181,7 +181,7 @@ class Renumbered(Scripted):
 
 @every_source
 def test_only_transitions_are_counted(source: str) -> None:
-    """Steps, episode statistics and both normalisers (A03)."""
+    """Steps, episode statistics and both normalizers (A03)."""
     settings = {"normalize_observations": True, "normalize_rewards": True}
     learner = scripted_learner(scripted(source, cost=0.5), **settings)
     n_resets = 0

@@ -227,7 +227,7 @@ def test_a_number_that_float32_cannot_hold_is_named_where_it_appeared(
 
 
 @pytest.mark.parametrize("source", ["group", "next-step"])
-def test_a_normaliser_takes_what_float32_cannot_hold_as_long_as_it_has_a_square(source: str) -> None:
+def test_a_normalizer_takes_what_float32_cannot_hold_as_long_as_it_has_a_square(source: str) -> None:
     rollout = overflowing(source, "observation", 1e60, normalize_observations=True).collect()
     assert rollout.observation["obs"].abs().max().item() <= 10.0
     with pytest.raises(NonFiniteError, match=r"observation\[1\] is 1e\+300 in env 0 at step 4, beyond 1e\+100"):

@@ -428,12 +428,12 @@ class TestLostWorkers:
     def test_all_are_replaced_when_their_keeper_is_killed(self) -> None:
         with workers_of(Obedient) as envs:
             envs.reset(0)
-            keeper = parent_of(pid_of(envs, 0))
-            os.kill(keeper, signal.SIGKILL)
+            fork_server = parent_of(pid_of(envs, 0))
+            os.kill(fork_server, signal.SIGKILL)
             wait_until_gone(pid_of(envs, 0), pid_of(envs, 1))
             assert dropped(envs.step(walk())) == [0, 1, 2, 3]
             assert envs.step(walk()).valid.all()
-            assert parent_of(pid_of(envs, 0)) != keeper
+            assert parent_of(pid_of(envs, 0)) != fork_server
 
     def test_an_interrupted_step_is_given_up(self) -> None:
         with workers_of(Obedient) as envs:
@@ -456,9 +456,11 @@ class TestLostWorkers:
                 os.kill(pid_of(envs, 0), signal.SIGKILL)
                 envs.step(walk())
                 envs.step(walk())
-                keeper = parent_of(pid_of(envs, 0))
-                children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text("utf-8").split()
-                counts.append((len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{keeper}/fd")), len(children)))
+                fork_server = parent_of(pid_of(envs, 0))
+                children = Path(f"/proc/{fork_server}/task/{fork_server}/children").read_text("utf-8").split()
+                counts.append(
+                    (len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{fork_server}/fd")), len(children))
+                )
             assert len(set(counts)) == 1
 
 

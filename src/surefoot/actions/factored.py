@@ -104,9 +104,9 @@ class Factored(Distribution):
 
     @property
     def _laws(self) -> Laws | None:
-        """If no choice changes them: the laws of the choice heads, normalised once."""
+        """If no choice changes them: the laws of the choice heads, normalized once."""
         if self._kept is None and not self._plan.wide:
-            self._kept = laws_of.normalise(self._logits, self._mask, self._plan.segments)
+            self._kept = laws_of.normalize(self._logits, self._mask, self._plan.segments)
         return self._kept
 
     def _given(self, choice: Tensor) -> Laws:
@@ -114,14 +114,14 @@ class Factored(Distribution):
         if (laws := self._laws) is not None:
             return laws
         assert self._mask is not None, "a wide plan is made for wide masks"
-        return laws_of.normalise(self._logits, self._plan.flags(self._mask, choice), self._plan.segments)
+        return laws_of.normalize(self._logits, self._plan.flags(self._mask, choice), self._plan.segments)
 
     def _everywhere(self) -> Laws:
         """The laws of the choice heads in every context, [B, V, S]."""
         if (laws := self._laws) is not None:
             return Laws(*(x.unsqueeze(-2) for x in laws))
         assert self._mask is not None, "a wide plan is made for wide masks"
-        return laws_of.normalise(self._logits.unsqueeze(-2), self._mask[..., self._plan.flag], self._plan.segments)
+        return laws_of.normalize(self._logits.unsqueeze(-2), self._mask[..., self._plan.flag], self._plan.segments)
 
     def _choose(self, log_noise: Tensor | None) -> Tensor:
         """Choices [B, H], in the order of dependence; irrelevant heads choose 0."""

@@ -26,7 +26,7 @@ def in_box_units(tensors: Mapping[str, Tensor], flat: FlatParameters, family: Fa
     found[bias] = (tensors[bias] - shift) / scale
     if free in tensors:
         found[free] = tensors[free] - units.free_shift.to(torch.float32)
-    for name, power in (("optimiser/mean", 1), ("optimiser/square", 2)):
+    for name, power in (("optimizer/mean", 1), ("optimizer/square", 2)):
         moments = found[name] = tensors[name].clone()
         for layer in OUTPUT_LAYER[:2]:
             slot = slots[layer]

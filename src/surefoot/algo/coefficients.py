@@ -59,7 +59,7 @@ class CoefficientPlan:
 
     def _of_heads(self, common: float, update: int, total: int) -> tuple[float, ...] | None:
         """Each head's own entropy coefficient, or else the common one; never below the head's floor."""
-        own, floors = self._config.head_ent_coefs, self._config.head_ent_floors
+        own, floors = self._config.head_ent_coefs, self._config.head_ent_coef_floors
         if not own and not floors:
             return None
         given = {name: value_at(own[name], update, total) if name in own else common for name in self._heads}
@@ -69,7 +69,7 @@ class CoefficientPlan:
         """An update was made: let the entropy decay see the return, and the adaptive learning rate the KL."""
         if self._decay:
             self.entropy_state = self._decay.advance(self.entropy_state, mean_return)
-        target = self._config.adaptive_kl
+        target = self._config.adaptive_lr_kl
         if target is not None:
             factor = 1 / RATE_FACTOR if kl > KL_BAND * target else RATE_FACTOR if kl < target / KL_BAND else 1.0
             low, high = RATE_LIMITS
@@ -91,7 +91,7 @@ class CoefficientPlan:
 
 def rewards_entropy(config: PPOConfig) -> bool:
     """Whether some coefficient of an entropy can be above 0."""
-    return config.ent_coef != 0.0 or bool(config.head_ent_coefs) or bool(config.head_ent_floors)
+    return config.ent_coef != 0.0 or bool(config.head_ent_coefs) or bool(config.head_ent_coef_floors)
 
 
 def value_at(text: float | str, update: int, total: int) -> float:

@@ -11,14 +11,14 @@ from surefoot.algo.shaping import CostEstimates, Shaping, estimate_costs, shape
 from surefoot.config import PPOConfig
 from surefoot.critics.calibration import coverage, quantile_spread
 from surefoot.errors import NonFiniteError
-from surefoot.math.advantages import normalise, normalise_by_env, spread_is_zero, spread_is_zero_by_env
+from surefoot.math.advantages import normalize, normalize_by_env, spread_is_zero, spread_is_zero_by_env
 from surefoot.math.episodes import spread_back
 from surefoot.math.explained import explained_variance
 from surefoot.math.returns import gae
 from surefoot.policy.memory import Recall
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
-from surefoot.vector.normalize import RewardNormaliser
+from surefoot.vector.normalize import RewardNormalizer
 
 LEAST_ADVANTAGES = 0.1
 """Share of the returns' running spread by which advantages are divided at least. Once a task is solved they are only
@@ -33,14 +33,14 @@ class Estimates:
     """[T, N, K], the critic's output when the rollout was made."""
     values: Tensor
     advantages: Tensor
-    """As the objective uses them: normalised, except in mode minibatch, which normalises later."""
+    """As the objective uses them: normalized, except in mode minibatch, which normalizes later."""
     returns: Tensor
     targets: Tensor
     """What the critic learns: [T, N] or [T, N, M]."""
     raw_advantages: Tensor
     explained_variance: float
     zero_spread: bool
-    """Advantages did not vary, so that normalisation gave zeros (A04)."""
+    """Advantages did not vary, so that normalization gave zeros (A04)."""
     costs: CostEstimates | None = None
     """None without a cost critic."""
     measures: dict[str, float] = field(default_factory=dict)
@@ -50,14 +50,14 @@ class Estimates:
 def estimate(
     rollout: Rollout,
     policy: Policy,
-    rewards: RewardNormaliser | None,
+    rewards: RewardNormalizer | None,
     config: PPOConfig,
     first: bool = False,
     shaping: Shaping | None = None,
 ) -> Estimates:
     """Evaluate the critic on the rollout and estimate advantages by GAE; ``first`` before the very first update.
 
-    A risk term acts after GAE and before normalisation: it changes what the policy learns, not what the critic does.
+    A risk term acts after GAE and before normalization: it changes what the policy learns, not what the critic does.
     """
     critic, valid = policy.critic, rollout.valid
     reward = rollout.reward
@@ -74,7 +74,7 @@ def estimate(
         ends = rollout.terminated, rollout.truncated
         advantages, returns = gae(reward, values, successor_values, *ends, config.gamma, config.gae_lambda, valid)
         whole = None
-        if critic.knows_law:
+        if critic.is_distributional:
             whole = gae(reward, values, successor_values, *ends, config.gamma, 1.0, valid)[1]
             returns = whole if critic.learns_whole_returns else returns
         costs = estimate_costs(rollout, critic, prediction, successors, config)
@@ -120,18 +120,18 @@ def finished(rollout: Rollout) -> Tensor:
 
 
 def no_spread(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> bool:
-    """Whether normalisation finds nothing that varies: in the rollout, or in one of the envs if each has its scale."""
+    """Whether normalization finds nothing that varies: in the rollout, or in one of the envs if each has its scale."""
     if config.normalize_advantage == "env":
         return bool(spread_is_zero_by_env(advantages, valid, magnitude).any())
     return config.normalize_advantage != "none" and bool(spread_is_zero(advantages, valid, magnitude))
 
 
 def scaled(advantages: Tensor, valid: Tensor, magnitude: Tensor, least: Tensor, config: PPOConfig) -> Tensor:
-    """Advantages normalised over the rollout or within each env, as configured."""
+    """Advantages normalized over the rollout or within each env, as configured."""
     if config.normalize_advantage == "rollout":
-        return normalise(advantages, valid, magnitude, least)
+        return normalize(advantages, valid, magnitude, least)
     if config.normalize_advantage == "env":
-        return normalise_by_env(advantages, valid, magnitude, least)
+        return normalize_by_env(advantages, valid, magnitude, least)
     return advantages
 
 
@@ -165,6 +165,6 @@ def require_finite(x: Tensor, what: str, rollout: Rollout) -> None:
     if not bool(torch.isfinite(x).all()):
         t, env = torch.nonzero(~torch.isfinite(x))[0].tolist()
         raise NonFiniteError(
-            f"{what} is {float(x[t, env])} in env {env} at step {rollout.first_step + t}; no optimiser step was made. "
+            f"{what} is {float(x[t, env])} in env {env} at step {rollout.first_step + t}; no optimizer step was made. "
             "Lower learning_rate, or look at the rewards and observations of that step"
         )

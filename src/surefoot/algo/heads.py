@@ -49,7 +49,7 @@ class HeadRecord:
     kl = Logged("train/head/<head>/approx_kl")
     clip_fraction = Logged("train/head/<head>/clip_fraction")
     entropy = Logged("train/head/<head>/entropy")
-    normalized_entropy = Logged("train/head/<head>/entropy_normalised")
+    normalized_entropy = Logged("train/head/<head>/entropy_normalized")
 
     def metrics(self, name: str) -> dict[str, float]:
         """By log key. Without data the keys stay, so that no older value seems to be the current one."""

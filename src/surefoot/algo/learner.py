@@ -1,4 +1,4 @@
-"""One learner: environments, policy, optimiser, normalisers, schedules; and the state that survives an iteration."""
+"""One learner: environments, policy, optimizer, normalizers, schedules; and the state that survives an iteration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from surefoot.spaces import Layout
 from surefoot.vector.described import DescribedEnvs
 from surefoot.vector.interface import Envs
 from surefoot.vector.masks import ObservedMasks
-from surefoot.vector.normalize import ObservationNormaliser, RewardNormaliser
+from surefoot.vector.normalize import ObservationNormalizer, RewardNormalizer
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class IterationRecord:
     episodes: dict[str, float]
     """Means over recent episodes."""
     measures: dict[str, float]
-    """Of the normalisers and the critic."""
+    """Of the normalizers and the critic."""
     timesteps: int
     """Env steps of this rollout; reset rows are not counted."""
     seconds: float
@@ -137,12 +137,12 @@ class Learner:
         self.flat = FlatParameters(self.policy.parts())
         decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
         settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
-        self.optimiser = Adam(self.flat.values, settings, self.flat.mask(decays))
+        self.optimizer = Adam(self.flat.values, settings, self.flat.mask(decays))
         follows = ppo.observation_statistics == "step"
         self.observations = (
-            ObservationNormaliser(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
+            ObservationNormalizer(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
         )
-        self.rewards = RewardNormaliser(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
+        self.rewards = RewardNormalizer(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
         self.actor = Actor(self.policy, self.family, self.observations, observed_masks(envs, config), self.device)
         self._collector: Collector | None = None
         self._open: OpenEpisodes | None = None
@@ -150,7 +150,7 @@ class Learner:
         """How the open episodes of a loaded state go on; None before any state was loaded and has envs."""
         self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
         warn_if_thin(config)
-        step = EagerStep(self.policy, self.family, self.flat, self.optimiser, ppo)
+        step = EagerStep(self.policy, self.family, self.flat, self.optimizer, ppo)
         self.updater = Updater(step, config, shuffle)
         self.plan = CoefficientPlan(ppo, self.family.head_names)
         self.interrupted: Callable[[], bool] = _never
@@ -306,7 +306,7 @@ class Learner:
         buffers = _section(state.tensors, "buffers")
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(buffers[name])
-        self.optimiser.load(_section(state.tensors, "optimiser"))
+        self.optimizer.load(_section(state.tensors, "optimizer"))
         for name, saved in _section(state.tensors, "generator").items():
             self._generators[name].set_state(saved.to(torch.uint8))
         if self.observations is not None:
@@ -385,7 +385,7 @@ class Learner:
     def _lasting_tensors(self) -> dict[str, Tensor]:
         """All of the state but the open episodes."""
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
-        tensors |= {f"optimiser/{name}": x for name, x in self.optimiser.save().items()}
+        tensors |= {f"optimizer/{name}": x for name, x in self.optimizer.save().items()}
         tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
         tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
         if self.observations is not None:
@@ -426,7 +426,7 @@ def action_family(space: spaces.Space[Any], config: Config, heads: tuple[HeadSpe
     family = family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std, heads)
     if ppo.logit_penalty and family.n_logits == 0:
         raise ConfigError("ppo.logit_penalty is for discrete actions; the env's actions are a Box")
-    for field, names in (("head_ent_coefs", ppo.head_ent_coefs), ("head_ent_floors", ppo.head_ent_floors)):
+    for field, names in (("head_ent_coefs", ppo.head_ent_coefs), ("head_ent_coef_floors", ppo.head_ent_coef_floors)):
         unknown = next((name for name in names if name not in family.head_names), None)
         if unknown is not None:
             known = ", ".join(family.head_names)

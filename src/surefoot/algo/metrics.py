@@ -218,7 +218,7 @@ OF_HEADS: tuple[Metric[HeadRows, Tensor], ...] = (
     ),
     Metric("train/head/<head>/entropy", lambda h: h.entropy, "mean", "nats", "Entropy of the head."),
     Metric(
-        "train/head/<head>/entropy_normalised",
+        "train/head/<head>/entropy_normalized",
         lambda h: h.entropy * h.inverse_log_legal,
         "mean",
         "share",

@@ -133,7 +133,7 @@ def objective(
 
 def needs_divergence(config: PPOConfig, has_heads: bool) -> bool:
     """Whether each minibatch must say its KL: to stop, to adapt, or because the rows that are kept do not tell it."""
-    decides = config.target_kl is not None or config.adaptive_kl is not None
+    decides = config.target_kl is not None or config.adaptive_lr_kl is not None
     return decides or config.kl_estimator == "exact" or (has_heads and not config.diagnostics)
 
 

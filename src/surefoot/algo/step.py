@@ -1,6 +1,6 @@
-"""One gradient step: gradient, judgement, clipping, optimiser. Operation by operation; compiled it is in `fast`.
+"""One gradient step: gradient, judgement, clipping, optimizer. Operation by operation; compiled it is in `fast`.
 
-The judgement stands between gradient and optimiser (P04, O09) and is made of tensor operations, so that one form serves
+The judgement stands between gradient and optimizer (P04, O09) and is made of tensor operations, so that one form serves
 the compiled step, and an accelerator need not wait for the host.
 """
 
@@ -19,7 +19,7 @@ from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadNorms
 from surefoot.algo.objective import Measured, objective
 from surefoot.config import PPOConfig
-from surefoot.math.advantages import normalise
+from surefoot.math.advantages import normalize
 from surefoot.optim.adam import Adam
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.policy import Policy
@@ -43,7 +43,7 @@ class StepResult(NamedTuple):
 
 
 class Step(ABC):
-    """Gradient and optimiser step on one minibatch."""
+    """Gradient and optimizer step on one minibatch."""
 
     def __init__(self, policy: Policy, family: Family, flat: FlatParameters, adam: Adam, config: PPOConfig) -> None:
         self.policy, self.family, self.flat, self.adam, self.config = policy, family, flat, adam, config
@@ -65,10 +65,10 @@ class Step(ABC):
         """Compute the gradient of the mean loss over the batch and, if all is well, follow it."""
 
     def pieces(self, batch: Batch) -> list[Batch]:
-        """The batch as it is differentiated: advantages normalised, cut to ``micro_batch_size`` rows."""
+        """The batch as it is differentiated: advantages normalized, cut to ``micro_batch_size`` rows."""
         if self.config.normalize_advantage == "minibatch":
             magnitude = batch.returns.abs().amax()
-            batch = batch._replace(advantages=normalise(batch.advantages, batch.weight, magnitude))
+            batch = batch._replace(advantages=normalize(batch.advantages, batch.weight, magnitude))
         size = self.config.micro_batch_size
         if size is None:
             return [batch]

@@ -30,7 +30,7 @@ class Updater:
         self._config, self._ppo = config, config.ppo
         self._generator = generator
         self.bad_streak = 0
-        """Optimiser steps skipped in a row, over updates."""
+        """Optimizer steps skipped in a row, over updates."""
 
     def update(
         self,
@@ -105,6 +105,6 @@ class Updater:
         if self.bad_streak >= self._ppo.max_nonfinite_updates:
             sources = "\n  ".join(metrics.non_finite)
             raise NonFiniteError(
-                f"{self.bad_streak} optimiser steps in a row were not finite, so training stopped. Parameters are "
+                f"{self.bad_streak} optimizer steps in a row were not finite, so training stopped. Parameters are "
                 f"as before the first of them. Sources:\n  {sources}"
             )

@@ -9,14 +9,14 @@ ROWS = (
         verdict="real",
         holds=(
             "An illegal action has probability 0 and no gradient. No legal action is an error that names env and step. "
-            "One legal action has entropy 0. All is finite in float16 and bfloat16. The normalised entropy divides by "
+            "One legal action has entropy 0. All is finite in float16 and bfloat16. The normalized entropy divides by "
             "the logarithm of the number of legal actions."
         ),
         why=(
             "Logits set to −inf make NaN in entropy and gradient; logits set to −1e8 overflow in half precision. "
             "Without legal actions softmax makes NaN, or all actions equally likely."
         ),
-        formula="π(a|s) = mask_a·exp(l_a) / Σ_b mask_b·exp(l_b),   normalised entropy = H / ln(n_legal)",
+        formula="π(a|s) = mask_a·exp(l_a) / Σ_b mask_b·exp(l_b),   normalized entropy = H / ln(n_legal)",
         tests=(
             "tests/actions/test_masked_actions.py::test_illegal_logits_get_no_gradient_and_legal_ones_a_finite_one",
             "tests/math/test_math_masking.py::test_values_and_gradients_are_finite_in_every_precision",

@@ -50,7 +50,7 @@ ROWS = (
             "exactly the mean of the return, at the edges too."
         ),
         why=(
-            "Raw returns on a support for normalised ones all fall on the last atom: the critic predicts a constant, "
+            "Raw returns on a support for normalized ones all fall on the last atom: the critic predicts a constant, "
             "and its loss looks fine."
         ),
         formula="z_i ≤ y ≤ z_{i+1}:   p_{i+1} = (y − z_i) / (z_{i+1} − z_i),   p_i = 1 − p_{i+1}",
@@ -114,7 +114,7 @@ ROWS = (
     ),
     Row(
         id="C07",
-        name="ce-normaliser",
+        name="ce-normalizer",
         verdict="style",
         holds=(
             "The cross-entropy of a categorical critic is divided by ln N, and the docs say so: a uniform prediction "

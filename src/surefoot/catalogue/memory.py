@@ -60,7 +60,7 @@ ROWS = (
             "of each sequence. The default number of epochs is that of PPO, with memory and without."
         ),
         why=(
-            "Stored states look stale after the first optimiser step, and people cut recurrent PPO down to one epoch. "
+            "Stored states look stale after the first optimizer step, and people cut recurrent PPO down to one epoch. "
             "Only the starts of sequences are old; a sequence that begins with its episode has nothing stale at all."
         ),
         tests=("tests/algo/test_memory.py::test_states_are_recomputed_in_every_epoch",),
@@ -75,10 +75,10 @@ ROWS = (
     ),
     Row(
         id="M06",
-        name="normaliser-drift",
+        name="normalizer-drift",
         verdict="false alarm",
         holds=(
-            "The statistics that normalise observations are frozen during a rollout and move after the update. How far "
+            "The statistics that normalize observations are frozen during a rollout and move after the update. How far "
             "they moved is logged."
         ),
         why=(
@@ -86,8 +86,8 @@ ROWS = (
             "would see other observations than the policy acted on, and the first ratio would not be 1."
         ),
         tests=(
-            "tests/vector/test_normalisers.py::test_statistics_are_frozen_until_the_update_is_over",
-            "tests/vector/test_normalisers.py::test_drift_is_how_far_the_means_moved_in_old_standard_deviations",
+            "tests/vector/test_normalizers.py::test_statistics_are_frozen_until_the_update_is_over",
+            "tests/vector/test_normalizers.py::test_drift_is_how_far_the_means_moved_in_old_standard_deviations",
         ),
     ),
 )

@@ -9,11 +9,11 @@ ROWS = (
         verdict="real",
         holds=(
             "The log-ratio is bounded at ±20 before it is exponentiated. NaN and Inf are looked for before the bound, "
-            "are counted apart, and the optimiser step is skipped with its source named. A rollout whose "
+            "are counted apart, and the optimizer step is skipped with its source named. A rollout whose "
             "log-probabilities are wrong by ±1000 trains on without a NaN."
         ),
         why=(
-            "exp(89) is infinite in float32: a single stale sample makes the loss infinite, and one optimiser step "
+            "exp(89) is infinite in float32: a single stale sample makes the loss infinite, and one optimizer step "
             "later every weight is NaN. A clamp alone is not enough, because it hides Inf and lets NaN through."
         ),
         formula="ratio = exp(clamp(log π(a|s) − log π_old(a|s), −20, 20))",
@@ -67,7 +67,7 @@ ROWS = (
         verdict="real",
         holds=(
             "With `target_kl` set, an update stops when the KL of a minibatch exceeds 1.5 times the target. It stops "
-            "before the optimiser step of that minibatch, and records epoch, minibatch and KL."
+            "before the optimizer step of that minibatch, and records epoch, minibatch and KL."
         ),
         why=(
             "If the KL is looked at after the step, or only at the end of an epoch, the step that goes too far has "
@@ -139,7 +139,7 @@ ROWS = (
         name="exploration-collapse",
         verdict="real",
         holds=(
-            "The output layer of the policy is initialised with gain 0.01, so that the first policy is nearly uniform. "
+            "The output layer of the policy is initialized with gain 0.01, so that the first policy is nearly uniform. "
             "Logits beyond a bound may be pulled back by a soft penalty that has a gradient everywhere beyond it. "
             "Logits are not squashed by tanh. A collapse is detected by the entropy fraction and by the share of the "
             "most frequent action."

@@ -21,11 +21,11 @@ ROWS = (
         name="full-copy",
         verdict="real",
         holds=(
-            "Exploit copies the whole trainer state: weights, optimizer, normalisers, multipliers, schedules; the two "
+            "Exploit copies the whole trainer state: weights, optimizer, normalizers, multipliers, schedules; the two "
             "are compared and must be equal. Identity, random generators and envs stay those of the member."
         ),
         why=(
-            "Weights without their normalisers see observations in another unit: the copied member is worse than the "
+            "Weights without their normalizers see observations in another unit: the copied member is worse than the "
             "one that it came from, and for a reason that no log shows."
         ),
     ),

@@ -48,7 +48,7 @@ ROWS = (
         verdict="real",
         holds=(
             "The rows in which a Gymnasium vector env of mode NEXT_STEP only resets are no transitions: they are left "
-            "out of loss, statistics, normalisers, step count and memory. NEXT_STEP, SAME_STEP and DISABLED give the "
+            "out of loss, statistics, normalizers, step count and memory. NEXT_STEP, SAME_STEP and DISABLED give the "
             "same advantages on the same episodes."
         ),
         why=(
@@ -65,7 +65,7 @@ ROWS = (
         name="zero-spread",
         verdict="real",
         holds=(
-            "Advantages are normalised as (A − mean)/std. If the std is no more than rounding, or there is one sample, "
+            "Advantages are normalized as (A − mean)/std. If the std is no more than rounding, or there is one sample, "
             "the result is zeros and a warning in the metrics."
         ),
         why=(
@@ -80,7 +80,7 @@ ROWS = (
     ),
     Row(
         id="A05",
-        name="group-normalisation",
+        name="group-normalization",
         verdict="real",
         holds=(
             "The mean and std of advantages are those of the whole rollout (or minibatch, or env, as "
@@ -91,7 +91,7 @@ ROWS = (
             "changes what is learned."
         ),
         tests=(
-            "tests/algo/test_gradient.py::test_advantages_are_normalised_over_the_minibatch_not_over_its_pieces",
+            "tests/algo/test_gradient.py::test_advantages_are_normalized_over_the_minibatch_not_over_its_pieces",
             "tests/algo/test_estimates.py::test_over_the_rollout_advantages_have_mean_0_and_spread_1",
         ),
     ),
@@ -99,10 +99,10 @@ ROWS = (
         id="A06",
         name="unequal-env-scale",
         verdict="option",
-        holds=('`normalize_advantage = "env"` normalises within each env; the default stays the whole rollout.'),
+        holds=('`normalize_advantage = "env"` normalizes within each env; the default stays the whole rollout.'),
         why=(
             "Where envs have rewards of different size, the loudest one decides the update. Where they have the same, "
-            "normalising each by itself throws away which of them went better."
+            "normalizing each by itself throws away which of them went better."
         ),
         tests=("tests/algo/test_estimates.py::test_within_each_env_advantages_have_mean_0_and_spread_1",),
     ),
@@ -111,8 +111,8 @@ ROWS = (
         name="reward-scale",
         verdict="real",
         holds=(
-            "The reward normaliser divides by the running std of the discounted return and subtracts no mean. It is "
-            "initialised from data, is one number during a rollout, and is saved with the agent. Rewards of ±1e6 or "
+            "The reward normalizer divides by the running std of the discounted return and subtracts no mean. It is "
+            "initialized from data, is one number during a rollout, and is saved with the agent. Rewards of ±1e6 or "
             "1e-6 train as well as ±1."
         ),
         why=(
@@ -122,7 +122,7 @@ ROWS = (
         ),
         formula="r′ = r / std(R),   R_t = γ·R_{t−1} + r_t within an episode",
         tests=(
-            "tests/vector/test_normalisers.py::test_rewards_are_divided_by_the_spread_of_the_discounted_return",
+            "tests/vector/test_normalizers.py::test_rewards_are_divided_by_the_spread_of_the_discounted_return",
             "tests/small_worlds/test_reward_sizes.py::test_one_bit_is_learned_whatever_it_pays",
         ),
     ),
@@ -180,11 +180,11 @@ ROWS = (
         name="scale-jump",
         verdict="real",
         holds=(
-            "When the scale of the reward normaliser moves, raw value predictions do not jump: the output layer of the "
+            "When the scale of the reward normalizer moves, raw value predictions do not jump: the output layer of the "
             "critic is rescaled with it, with PopArt and without."
         ),
         why=(
-            "The critic predicts in normalised rewards. If the scale grows by 30, every prediction is suddenly 30 "
+            "The critic predicts in normalized rewards. If the scale grows by 30, every prediction is suddenly 30 "
             "times too large in raw rewards, and the advantages of the next rollout are made of that error."
         ),
         formula="V_raw = scale·V;   scale → scale′:   w′ = w·scale / scale′,   b′ = b·scale / scale′",

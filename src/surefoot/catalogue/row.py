@@ -10,7 +10,7 @@ AREAS = {
     "A": "Returns and advantages",
     "C": "Critics",
     "R": "Risk",
-    "O": "Optimisation",
+    "O": "Optimization",
     "M": "Memory",
     "F": "Factored and masked actions",
     "B": "Populations and robustness",

@@ -27,7 +27,7 @@ ROWS = (
             "for bit, wherever the state of the env can be saved."
         ),
         why=(
-            "A resume that loses optimizer, normalisers, schedules or random generators starts a different run. Its "
+            "A resume that loses optimizer, normalizers, schedules or random generators starts a different run. Its "
             "results cannot be repeated or explained."
         ),
         tests=(

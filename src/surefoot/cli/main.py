@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
-from surefoot.cli.options import Parser, add_settings, normalise_argv, whole_number
+from surefoot.cli.options import Parser, add_settings, normalize_argv, whole_number
 from surefoot.errors import SurefootError
 from surefoot.output import forgiving_output, occupy_standard, say
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if is_process and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt_once)
     try:
-        arguments = build_parser().parse_args(normalise_argv(sys.argv[1:] if argv is None else argv))
+        arguments = build_parser().parse_args(normalize_argv(sys.argv[1:] if argv is None else argv))
         _see_working_directory()
         _run(arguments)
     except SurefootError as error:

@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         complain.error(f"unknown argument {first}{hint}")
 
 
-def normalise_argv(argv: Sequence[str]) -> list[str]:
+def normalize_argv(argv: Sequence[str]) -> list[str]:
     """``--ppo.n_steps`` is ``--ppo.n-steps``."""
     out = []
     for word in argv:

@@ -30,6 +30,8 @@ KNOWN_ELSEWHERE = {
     "clip_coef": "clip_range",
     "entropy_coef": "ent_coef",
     "value_coef": "vf_coef",
+    "adaptive_kl": "adaptive_lr_kl",
+    "head_ent_floors": "head_ent_coef_floors",
     "policy_kwargs": "policy",
     "net_arch": "policy.hidden_sizes",
     "norm_obs": "normalize_observations",
@@ -41,10 +43,22 @@ KNOWN_ELSEWHERE = {
 """Names from other libraries, and what they are called here; used in error messages only."""
 
 
+RENAMED = {("ppo", "adaptive_kl"): "adaptive_lr_kl", ("ppo", "head_ent_floors"): "head_ent_coef_floors"}
+"""Settings that had another name when old runs and checkpoints were written."""
 MAX_BYTES = 1 << 20
 """Of a config file."""
 MAX_SHOWN = 200
 """Characters of a value in a message."""
+
+
+def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested sections that an older version wrote, under the names of today."""
+    found = dict(data)
+    for (section, old), new in RENAMED.items():
+        part = found.get(section)
+        if isinstance(part, Mapping) and old in part:
+            found[section] = {new if key == old else key: value for key, value in part.items()}
+    return found
 
 
 def from_dict(data: Mapping[str, Any], acting: bool = False) -> Config:

@@ -50,10 +50,10 @@ Sink = Literal["tensorboard", "wandb", "mlflow"]
 
 
 class PPOConfig(Section):
-    """The algorithm: rollout size, objective, optimiser, normalisers."""
+    """The algorithm: rollout size, objective, optimizer, normalizers."""
 
     learning_rate: Coefficient = 3e-4
-    """Step size of the optimiser; a number or a schedule such as "linear(1e-3, 0)"."""
+    """Step size of the optimizer; a number or a schedule such as "linear(1e-3, 0)"."""
     n_steps: Positive = 256
     """Steps per environment in one rollout; a rollout has n_steps x n_envs rows."""
     batch_size: Positive | None = None
@@ -68,16 +68,16 @@ class PPOConfig(Section):
     clip_range: Annotated[float | str, _within(0.0, 10.0)] = 0.2
     """How far the probability ratio may move from 1 before its gradient is cut."""
     clip_range_vf: Annotated[float | str, _within(0.0)] | None = None
-    """How far a value prediction may move from its old one, in spreads of the returns, or in normalised reward units if
+    """How far a value prediction may move from its old one, in spreads of the returns, or in normalized reward units if
     critic.popart is off; None turns it off."""
     normalize_advantage: Advantages = "rollout"
-    """Over what advantages are standardised: the rollout, each minibatch, each env, or not at all. With critic.popart
+    """Over what advantages are standardized: the rollout, each minibatch, each env, or not at all. With critic.popart
     those of a rollout or an env are divided by a tenth of the returns' running spread at least."""
     ent_coef: Coefficient = 0.0
     """Weight of the entropy bonus; also takes decay(start, floor, updates) with plateau delay."""
     head_ent_coefs: dict[str, Annotated[Coefficient, AfterValidator(_no_decay)]] = Field(default_factory=dict)
     """Weight of the entropy bonus of single heads of a factored action, in place of ent_coef: {"op": 0.02}."""
-    head_ent_floors: dict[str, Annotated[float, Gt(0.0)]] = Field(default_factory=dict)
+    head_ent_coef_floors: dict[str, Annotated[float, Gt(0.0)]] = Field(default_factory=dict)
     """Lowest weight of the entropy bonus of single heads, whatever a schedule says: {"op": 0.001}."""
     vf_coef: Coefficient = 0.5
     """Weight of the value loss."""
@@ -87,7 +87,7 @@ class PPOConfig(Section):
     """Stop an update, before the step, once the KL divergence exceeds 1.5 times this; None never stops."""
     kl_estimator: Literal["k1", "k2", "k3", "exact"] = "k3"
     """Which KL the stop, the adaptive learning rate and train/approx_kl use."""
-    adaptive_kl: Annotated[float, Gt(0.0)] | None = None
+    adaptive_lr_kl: Annotated[float, Gt(0.0)] | None = None
     """Adapt the learning rate so that the KL per update stays within a factor 2 of this; None leaves the schedule."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Bound the loss of very unlikely bad actions at this multiple of the advantage (about 3); None is plain PPO."""
@@ -110,17 +110,17 @@ class PPOConfig(Section):
     diagnostics: bool = True
     """Measure losses by term, ratios, divergences and entropies of every minibatch; parameters are the same without."""
     max_nonfinite_updates: Positive = 3
-    """Stop the run after so many optimiser steps in a row were skipped for NaN or Inf."""
+    """Stop the run after so many optimizer steps in a row were skipped for NaN or Inf."""
     normalize_observations: bool = False
-    """Standardise float observations by running statistics, which are saved with the model."""
+    """Standardize float observations by running statistics, which are saved with the model."""
     normalize_rewards: bool = False
     """Divide rewards by the running spread of the discounted return, which is saved with the model."""
     observation_statistics: Literal["rollout", "step"] = "rollout"
     """When the statistics of observations move: between rollouts, or at every step, which adapts faster early on."""
     observation_clip: Annotated[float, Gt(0.0)] = 10.0
-    """Largest normalised observation."""
+    """Largest normalized observation."""
     reward_clip: Annotated[float, Gt(0.0)] = 10.0
-    """Largest normalised reward."""
+    """Largest normalized reward."""
 
     @field_validator("normalize_advantage", mode="before")
     @classmethod
@@ -183,7 +183,7 @@ class CriticConfig(Section):
     n_atoms: Annotated[int, Ge(2)] = 51
     """Atoms of the return (kind = categorical)."""
     v_min: float | None = None
-    """Lowest atom, in normalised reward units; None lets the support follow the returns."""
+    """Lowest atom, in normalized reward units; None lets the support follow the returns."""
     v_max: float | None = None
     """Highest atom; given together with v_min."""
     targets: Literal["auto", "lambda", "monte_carlo", "backup"] = "auto"
@@ -225,7 +225,7 @@ class MemoryConfig(Section):
     """Steps before each cut sequence that are replayed to refresh its state, without loss; needs max_length."""
     span: Annotated[int, Ge(3)] | None = None
     """Longest time in steps that the memory keeps things for before any training: gates start with a spread of times
-    from 2 to span (chrono initialisation). None starts with short ones: forget-gate bias 1, GRU 0."""
+    from 2 to span (chrono initialization). None starts with short ones: forget-gate bias 1, GRU 0."""
 
 
 class RiskConfig(Section):
@@ -340,7 +340,7 @@ RATIO_FIELDS = (
     "clip_range_vf",
     "target_kl",
     "kl_estimator",
-    "adaptive_kl",
+    "adaptive_lr_kl",
     "dual_clip",
     "log_ratio_bound",
 )
@@ -349,7 +349,7 @@ RATIO_FIELDS = (
 
 def contradictions(config: Config) -> list[str]:
     """Options that cannot take effect together (P12), each as a sentence that names the fields."""
-    return [*_optimiser_complaints(config.ppo), *_other_complaints(config)]
+    return [*_optimizer_complaints(config.ppo), *_other_complaints(config)]
 
 
 def training_contradictions(config: Config) -> list[str]:
@@ -371,7 +371,7 @@ def _batch_complaints(config: Config) -> list[str]:
     if batch == 1 and ppo.normalize_advantage != "none":
         found.append(
             f'ppo.batch_size = 1 with normalize_advantage = "{ppo.normalize_advantage}": a batch of one has no spread '
-            'to normalise by; raise batch_size or set normalize_advantage = "none"'
+            'to normalize by; raise batch_size or set normalize_advantage = "none"'
         )
     if ppo.normalize_advantage == "env" and ppo.n_steps == 1:
         found.append('normalize_advantage = "env" needs n_steps > 1: one step per env has no spread')
@@ -390,14 +390,16 @@ def _batch_complaints(config: Config) -> list[str]:
     return found
 
 
-def _optimiser_complaints(ppo: PPOConfig) -> list[str]:
+def _optimizer_complaints(ppo: PPOConfig) -> list[str]:
     found = []
-    if ppo.adaptive_kl is not None and parse_schedule(ppo.learning_rate).kind != "constant":
-        found.append("ppo.adaptive_kl sets the learning rate itself: give learning_rate as a number, not a schedule")
-    for name, floor in ppo.head_ent_floors.items():
+    if ppo.adaptive_lr_kl is not None and parse_schedule(ppo.learning_rate).kind != "constant":
+        found.append("ppo.adaptive_lr_kl sets the learning rate itself: give learning_rate as a number, not a schedule")
+    for name, floor in ppo.head_ent_coef_floors.items():
         spec = parse_schedule(ppo.head_ent_coefs.get(name, ppo.ent_coef))
         if spec.kind == "constant" and floor <= spec.values[0]:
-            found.append(f"ppo.head_ent_floors: {floor:g} for {name!r} is not above the coefficient {spec.values[0]:g}")
+            found.append(
+                f"ppo.head_ent_coef_floors: {floor:g} for {name!r} is not above the coefficient {spec.values[0]:g}"
+            )
     if ppo.optimizer == "adamw" and ppo.weight_decay == 0:
         found.append('ppo.optimizer = "adamw" with weight_decay = 0 is adam: set ppo.weight_decay')
     if ppo.decay_scope == "all" and ppo.weight_decay == 0:

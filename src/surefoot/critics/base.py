@@ -3,7 +3,7 @@
 A prediction is a tensor [B, K]: one mean (K = 1), N quantiles, or N logits over atoms. It is stored in the rollout
 as it is, so that clipping compares a critic with its own old output.
 
-Two units meet here. *Raw* is the unit of the (normalised) rewards: `mean`, `risk`, `quantile`, `absorb` and `measures`
+Two units meet here. *Raw* is the unit of the (normalized) rewards: `mean`, `risk`, `quantile`, `absorb` and `measures`
 speak it, and `targets` is given it. What the network predicts may be scaled further (PopArt); only the critic itself
 knows that unit. What `targets` gives is in the unit and form that `loss` of the same critic takes, and means nothing to
 anyone else.
@@ -39,7 +39,7 @@ class Critic(nn.Module, ABC):
 
     n_outputs: int
     """K, the width of a prediction."""
-    knows_law: bool = False
+    is_distributional: bool = False
     """Whether it predicts more than means."""
     learns_whole_returns: bool = False
     """Whether `targets` wants returns with λ = 1 instead of ``ppo.gae_lambda``."""

@@ -12,7 +12,7 @@ from surefoot.critics.support import ReturnRange, carry_over
 from surefoot.math.categorical import out_of_support, project, two_hot
 from surefoot.math.risk import cvar_from_atoms
 from surefoot.math.value_clip import ClipMode, clip_atoms, larger_loss
-from surefoot.nets.init import VALUE_GAIN, Initialiser
+from surefoot.nets.init import VALUE_GAIN, Initializer
 
 FIRST_SUPPORT = (-10.0, 10.0)
 """Of an adaptive critic until it has seen returns."""
@@ -32,13 +32,13 @@ class CategoricalCritic(Critic):
     the two atoms around it; `QuantileCritic` says what for.
     """
 
-    knows_law = True
+    is_distributional = True
     atoms: Tensor
 
     def __init__(
         self,
         n_features: int,
-        init: Initialiser,
+        init: Initializer,
         n_atoms: int,
         support: tuple[float, float] | None,
         clip_mode: ClipMode,

@@ -9,7 +9,7 @@ from surefoot.critics.scale import ReturnScale
 
 
 class PopArt(Critic):
-    """Normalises the returns of any critic, and keeps its raw predictions when the statistics move (A09).
+    """Normalizes the returns of any critic, and keeps its raw predictions when the statistics move (A09).
 
         w′ = w·σ/σ′,   b′ = (σ·b + μ − μ′)/σ′      for every row of the output layer
 
@@ -22,7 +22,7 @@ class PopArt(Critic):
     def __init__(self, inner: Critic) -> None:
         super().__init__()
         self.inner = inner
-        self.n_outputs, self.knows_law = inner.n_outputs, inner.knows_law
+        self.n_outputs, self.is_distributional = inner.n_outputs, inner.is_distributional
         self.scale = ReturnScale()
         self.scale.std.zero_()
 

@@ -9,7 +9,7 @@ from surefoot.critics.scale import ReturnScale, rescale_layer
 from surefoot.math.quantile import huber_loss
 from surefoot.math.risk import cvar_from_quantiles, var_from_quantiles
 from surefoot.math.value_clip import ClipMode, clip_quantiles, larger_loss
-from surefoot.nets.init import VALUE_GAIN, Initialiser
+from surefoot.nets.init import VALUE_GAIN, Initializer
 
 
 class QuantileCritic(Critic):
@@ -27,10 +27,10 @@ class QuantileCritic(Critic):
     learns the mean faster, since news travels many steps in one update.
     """
 
-    knows_law = True
+    is_distributional = True
 
     def __init__(
-        self, n_features: int, init: Initialiser, n_quantiles: int, kappa: float, clip_mode: ClipMode, backup: bool
+        self, n_features: int, init: Initializer, n_quantiles: int, kappa: float, clip_mode: ClipMode, backup: bool
     ) -> None:
         super().__init__()
         self.n_outputs = n_quantiles

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from surefoot.critics.base import Critic, ValueLoss
 from surefoot.critics.scale import rescale_layer
 from surefoot.math.value_clip import clipped_value_loss, squared_error
-from surefoot.nets.init import VALUE_GAIN, Initialiser
+from surefoot.nets.init import VALUE_GAIN, Initializer
 
 
 class ScalarCritic(Critic):
@@ -15,7 +15,7 @@ class ScalarCritic(Critic):
 
     n_outputs = 1
 
-    def __init__(self, n_features: int, init: Initialiser) -> None:
+    def __init__(self, n_features: int, init: Initializer) -> None:
         super().__init__()
         self.head = init(nn.Linear(n_features, 1), VALUE_GAIN)
 

@@ -19,7 +19,7 @@ class Twin(Critic):
         super().__init__()
         self.first, self.second = first, second
         self.n_outputs = first.n_outputs + second.n_outputs
-        self.knows_law = first.knows_law
+        self.is_distributional = first.is_distributional
         self._views = views
 
     def forward(self, features: Tensor) -> Tensor:

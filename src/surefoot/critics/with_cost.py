@@ -20,7 +20,7 @@ class WithCost(Critic):
         super().__init__()
         self.critic, self.cost = critic, cost
         self.n_outputs = critic.n_outputs + cost.n_outputs
-        self.knows_law, self.learns_whole_returns = critic.knows_law, critic.learns_whole_returns
+        self.is_distributional, self.learns_whole_returns = critic.is_distributional, critic.learns_whole_returns
         # What `targets` of the first adds to [T, N], found out on nothing.
         none = torch.zeros(1, 1)
         self._target_shape = critic.targets(none, none, none, torch.zeros(1, 1, critic.n_outputs)).shape[2:]

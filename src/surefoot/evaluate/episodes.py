@@ -68,7 +68,7 @@ class Evaluation:
 def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool = False) -> Evaluation:
     """Episode i starts from seed + i, so that the result does not depend on the number of envs.
 
-    ``normalizes``: ``act`` normalises what it sees, so that it takes what float32 cannot hold.
+    ``normalizes``: ``act`` normalizes what it sees, so that it takes what float32 cannot hold.
     """
     if n_episodes < 1:
         raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")

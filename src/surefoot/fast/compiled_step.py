@@ -79,7 +79,7 @@ class CompiledStep(Step):
         self._runs: dict[tuple[int, ...], tuple[Run, list[int]]] = {}
         """By numbers of rows, of tensors, of flags in a mask and of rows in memory from one note to the next: the
         compiled function, and which tensors it reads."""
-        n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_floors else 0
+        n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_coef_floors else 0
         self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
         self._given: Coefficients | None = None
         self._state = self._all_state()

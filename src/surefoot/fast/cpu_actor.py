@@ -44,7 +44,7 @@ class Storage(NamedTuple):
         return flat
 
 
-class FewRows:
+class CpuActor:
     """Action parameters and memory states of one step after the other, for plain MLPs with or without memory on the
     CPU."""
 
@@ -53,7 +53,7 @@ class FewRows:
         self.refresh(None)
 
     @classmethod
-    def of(cls, policy: Policy, observation: Mapping[str, Array], state: Array, parameters: Array) -> FewRows | None:
+    def of(cls, policy: Policy, observation: Mapping[str, Array], state: Array, parameters: Array) -> CpuActor | None:
         """None if the policy is of another kind, or has too much to compute."""
         n_rows = parameters.shape[1]
         memories = [memory for memory in (policy.memory, policy.value_memory) if memory is not None]
@@ -169,7 +169,7 @@ class _Cell:
         self._scale, self._shift, self._eps = _view(memory.norm.weight), _view(memory.norm.bias), memory.norm.eps
 
     def step(self, x: Array, state: Array, after: Array) -> Array:
-        """Write the new state; the normalised output."""
+        """Write the new state; the normalized output."""
         self.advance(x, state, after)
         hidden = after[:, : self._width]
         centred = hidden - hidden.mean(1, keepdims=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from surefoot.fast.compiled_choice import CompiledChoice
-from surefoot.fast.cpu_actor import FewRows
+from surefoot.fast.cpu_actor import CpuActor
 from surefoot.fast.host_sampling import host_sampler
 from surefoot.fast.kernel import Kernel
 from surefoot.rollout.actor import Actor, RolloutActor, TorchActor
@@ -22,7 +22,7 @@ class FastActor(RolloutActor):
         self._plain = TorchActor(actor, rollout, generator)
         observation = {name: tensor.numpy() for name, tensor in rollout.observation.items()}
         self._parameters, self._action = rollout.parameters.numpy(), rollout.action.numpy()
-        self._small = FewRows.of(actor.policy, observation, rollout.state.numpy(), self._parameters)
+        self._small = CpuActor.of(actor.policy, observation, rollout.state.numpy(), self._parameters)
         self._sampler = host_sampler(actor.family) if actor.device.type == "cpu" else None
         self._noise: Array | None = None
         self._choice: CompiledChoice | None = None

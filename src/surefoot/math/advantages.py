@@ -1,4 +1,4 @@
-"""Advantage normalisation that never amplifies rounding noise (A04, A05, A06).
+"""Advantage normalization that never amplifies rounding noise (A04, A05, A06).
 
 (A − mean)/std with the sample standard deviation (ddof = 1, as `torch.std`). The spread counts as zero when
 it does not exceed `SPREAD_TOLERANCE_EPS` machine epsilons of the largest magnitude involved: below that, what
@@ -15,7 +15,7 @@ SPREAD_TOLERANCE_EPS = 8.0
 """Smallest meaningful std, in units of `finfo(dtype).eps` × largest magnitude."""
 
 
-def normalise(
+def normalize(
     advantages: Tensor,
     valid: Tensor | None = None,
     magnitude: Tensor | float = 0.0,
@@ -29,35 +29,35 @@ def normalise(
     small advantages stay small. NaN or Inf in a valid entry gives NaN everywhere: it is not hidden.
     """
     dims = tuple(range(advantages.dim()))
-    return _normalise(advantages, valid, dims, magnitude, least_std)
+    return _normalize(advantages, valid, dims, magnitude, least_std)
 
 
-def normalise_by_env(
+def normalize_by_env(
     advantages: Tensor,
     valid: Tensor | None = None,
     magnitude: Tensor | float = 0.0,
     least_std: Tensor | float = 0.0,
 ) -> Tensor:
-    """`normalise` within each column of [T, N], that is within each environment."""
-    return _normalise(advantages, valid, (0,), magnitude, least_std)
+    """`normalize` within each column of [T, N], that is within each environment."""
+    return _normalize(advantages, valid, (0,), magnitude, least_std)
 
 
 def spread_is_zero(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
-    """Whether `normalise` answers with zeros because nothing meaningful varies: a 0-dim bool tensor."""
+    """Whether `normalize` answers with zeros because nothing meaningful varies: a 0-dim bool tensor."""
     if advantages.numel() == 0:
         return torch.ones((), dtype=torch.bool, device=advantages.device)
     dims = tuple(range(advantages.dim()))
-    return _standardise(advantages, valid, dims, magnitude)[1].reshape(())
+    return _standardize(advantages, valid, dims, magnitude)[1].reshape(())
 
 
 def spread_is_zero_by_env(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
     """`spread_is_zero` for each column of [T, N]: bool [N]."""
     if advantages.shape[0] == 0:
         return torch.ones(advantages.shape[1], dtype=torch.bool, device=advantages.device)
-    return _standardise(advantages, valid, (0,), magnitude)[1].squeeze(0)
+    return _standardize(advantages, valid, (0,), magnitude)[1].squeeze(0)
 
 
-def _normalise(
+def _normalize(
     advantages: Tensor,
     valid: Tensor | None,
     dims: tuple[int, ...],
@@ -66,18 +66,18 @@ def _normalise(
 ) -> Tensor:
     if advantages.numel() == 0:
         return advantages
-    standardised, is_flat = _standardise(advantages, valid, dims, magnitude, least_std)
-    return torch.where(is_flat, 0.0, standardised)
+    standardized, is_flat = _standardize(advantages, valid, dims, magnitude, least_std)
+    return torch.where(is_flat, 0.0, standardized)
 
 
-def _standardise(
+def _standardize(
     advantages: Tensor,
     valid: Tensor | None,
     dims: tuple[int, ...],
     magnitude: Tensor | float,
     least_std: Tensor | float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Standardised entries (meaningless where flat) and flat flags, `dims` kept as size 1."""
+    """Standardized entries (meaningless where flat) and flat flags, `dims` kept as size 1."""
     mask = torch.ones_like(advantages, dtype=torch.bool) if valid is None else valid.bool()
     entries = torch.where(mask, advantages, 0.0)
     largest = entries.abs().amax(dims, keepdim=True)

@@ -41,7 +41,7 @@ def k3(log_ratio: Tensor) -> Tensor:
 
 
 def categorical_kl(log_probs_p: Tensor, log_probs_q: Tensor) -> Tensor:
-    """KL(p ‖ q) = Σ_k p_k·(log p_k − log q_k) from normalised log-probabilities [B, K] -> [B].
+    """KL(p ‖ q) = Σ_k p_k·(log p_k − log q_k) from normalized log-probabilities [B, K] -> [B].
 
     An action that p never takes (log-probability −inf, or the masked stand-in for it) adds nothing and no
     NaN; one that only p takes makes the result infinite, or as large as its stand-in.
@@ -57,8 +57,8 @@ def gaussian_kl(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: Te
 
     The second form has no cancellation and is never below 0. σ_p/σ_q above exp(10) counts as exp(10).
     """
-    standardised = (mean_p - mean_q) * torch.exp(-log_std_q)
-    return 0.5 * (k3(2.0 * (log_std_p - log_std_q)) + standardised * standardised).sum(-1)
+    standardized = (mean_p - mean_q) * torch.exp(-log_std_q)
+    return 0.5 * (k3(2.0 * (log_std_p - log_std_q)) + standardized * standardized).sum(-1)
 
 
 def bernoulli_kl(logits_p: Tensor, logits_q: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def beta_kl(alpha_p: Tensor, beta_p: Tensor, alpha_q: Tensor, beta_q: Tensor) ->
 
 
 def relative_entropy_terms(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """q − p − p·log(q/p), elementwise: sums to the KL of two normalised laws, and no term is below 0."""
+    """q − p − p·log(q/p), elementwise: sums to the KL of two normalized laws, and no term is below 0."""
     p, q = torch.exp(log_p), torch.exp(log_q)
     # Where p = 0 the ratio is not read; 0 stands in, since its own value may be inf − inf.
     d = torch.where(p > 0, log_q - log_p, 0.0)

@@ -29,7 +29,7 @@ def masked_entropy(log_probs: Tensor, mask: Tensor) -> Tensor:
     return -(torch.where(counts, torch.exp(safe), 0.0) * safe).sum(-1)
 
 
-def normalised_entropy(log_probs: Tensor, mask: Tensor) -> Tensor:
+def normalized_entropy(log_probs: Tensor, mask: Tensor) -> Tensor:
     """H/ln(number of legal actions), in [0, 1], [..., K] -> [...]; 0 where at most one action is legal."""
     n_legal = mask.bool().sum(-1)
     most = torch.log(n_legal.clamp(min=2).to(log_probs.dtype))

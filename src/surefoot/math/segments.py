@@ -1,6 +1,6 @@
 """Several categorical laws side by side in one row of logits: the entries of law h are a segment of the row.
 
-All laws are normalised at once, so that eight short segments cost hardly more than one long one: by a matrix product
+All laws are normalized at once, so that eight short segments cost hardly more than one long one: by a matrix product
 with the membership matrix or, where an update differentiates them, by one softmax of segments filled up (`chosen`).
 Rows are [..., S], laws [..., H]; masks are True where legal.
 """
@@ -78,7 +78,7 @@ def _blocks(sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 class Laws(NamedTuple):
-    """H normalised laws: p = weight/total, ln p = shifted − log_total."""
+    """H normalized laws: p = weight/total, ln p = shifted − log_total."""
 
     shifted: Tensor
     """[..., S] logits minus the largest legal one of their law; `_illegal` where illegal."""
@@ -90,11 +90,11 @@ class Laws(NamedTuple):
     """[..., H], at least 0."""
 
 
-def normalise(logits: Tensor, mask: Tensor | None, segments: Segments) -> Laws:
+def normalize(logits: Tensor, mask: Tensor | None, segments: Segments) -> Laws:
     """Softmax of each segment over its legal entries.
 
     An illegal entry has probability exactly 0, its logit no influence (NaN included) and no gradient; a law with one
-    legal entry has entropy 0 and gradient 0. A law without a legal entry is not normalised: every probability is 0.
+    legal entry has entropy 0 and gradient 0. A law without a legal entry is not normalized: every probability is 0.
     """
     illegal = _illegal(logits.dtype)
     with torch.no_grad():  # the shift cancels, so that its gradient is 0

@@ -1,1 +1,1 @@
-"""Building blocks of networks: initialisation, MLP, CNN."""
+"""Building blocks of networks: initialization, MLP, CNN."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.errors import UnsupportedSpaceError
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 KERNELS_STRIDES = ((8, 4), (4, 2), (3, 1))
 SMALL_KERNELS_STRIDES = ((3, 2), (3, 2), (3, 1))
@@ -21,7 +21,7 @@ class CNN(nn.Module):
     below 36 pixels, which those would consume, take 3/2, 3/2, 3/1. The channel axis is the smaller of first and last.
     """
 
-    def __init__(self, shape: tuple[int, ...], channels: Sequence[int], n_outputs: int, init: Initialiser) -> None:
+    def __init__(self, shape: tuple[int, ...], channels: Sequence[int], n_outputs: int, init: Initializer) -> None:
         super().__init__()
         self._channels_last = shape[2] < shape[0]
         depth, height, width = (shape[2], shape[0], shape[1]) if self._channels_last else shape

@@ -1,4 +1,4 @@
-"""Weight initialisation from an explicit generator; the global RNG is never touched."""
+"""Weight initialization from an explicit generator; the global RNG is never touched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUE_GAIN = 1.0
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
-class Initialiser:
+class Initializer:
     """Fills a layer's weights: orthogonal with the given gain, or uniform(±1/√fan_in) as PyTorch does."""
 
     def __init__(self, generator: torch.Generator, orthogonal: bool = True) -> None:
@@ -23,7 +23,7 @@ class Initialiser:
         self._orthogonal = orthogonal
 
     def __call__(self, layer: Layer, gain: float = HIDDEN_GAIN) -> Layer:
-        """Initialise in place and return the layer; one on the meta device has only a shape."""
+        """Initialize in place and return the layer; one on the meta device has only a shape."""
         if layer.weight.is_meta:
             return layer
         if self._orthogonal:

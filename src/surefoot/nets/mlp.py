@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
@@ -21,7 +21,7 @@ class MLP(nn.Module):
     """[B, n_inputs] -> [B, n_outputs]; each hidden layer is linear, (LayerNorm), activation (O10)."""
 
     def __init__(
-        self, n_inputs: int, hidden_sizes: Sequence[int], activation: str, layer_norm: bool, init: Initialiser
+        self, n_inputs: int, hidden_sizes: Sequence[int], activation: str, layer_norm: bool, init: Initializer
     ) -> None:
         super().__init__()
         layers: list[nn.Module] = []

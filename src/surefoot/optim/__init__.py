@@ -1,1 +1,1 @@
-"""Optimisers over one flat parameter vector."""
+"""Optimizers over one flat parameter vector."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class AdamSettings:
-    """Constants of the optimiser."""
+    """Constants of the optimizer."""
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-5

@@ -1,6 +1,6 @@
 """All parameters of a module as one vector.
 
-Parameters and their gradients become views into two flat tensors, so that zeroing, norms, clipping and the optimiser
+Parameters and their gradients become views into two flat tensors, so that zeroing, norms, clipping and the optimizer
 are one-tensor operations however many layers there are.
 """
 

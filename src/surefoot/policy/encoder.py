@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from surefoot.config import PolicyConfig
 from surefoot.nets.cnn import CNN
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 from surefoot.nets.mlp import MLP
 from surefoot.spaces import Layout, Leaf
 
@@ -48,7 +48,7 @@ class OneHot(nn.Module):
 class Encoder(nn.Module):
     """A sub-encoder for each leaf, concatenated, then the hidden layers."""
 
-    def __init__(self, layout: Layout, config: PolicyConfig, init: Initialiser) -> None:
+    def __init__(self, layout: Layout, config: PolicyConfig, init: Initializer) -> None:
         super().__init__()
         self._names = [leaf.name for leaf in layout.leaves]
         encoders = [_leaf_encoder(leaf, config, init) for leaf in layout.leaves]
@@ -63,7 +63,7 @@ class Encoder(nn.Module):
         return features
 
 
-def _leaf_encoder(leaf: Leaf, config: PolicyConfig, init: Initialiser) -> Flat | OneHot | CNN:
+def _leaf_encoder(leaf: Leaf, config: PolicyConfig, init: Initializer) -> Flat | OneHot | CNN:
     if isinstance(leaf.space, spaces.Discrete):
         return OneHot([int(leaf.space.n)], [int(leaf.space.start)])
     if isinstance(leaf.space, spaces.MultiDiscrete):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.config import Config, MemoryConfig
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 from surefoot.nets.mlp import MLP
 
 Scan = Callable[[Any, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -95,7 +95,7 @@ class Recurrent(Memory):
     in −ln u: units that forget half-way after about u steps (Tallec and Ollivier 2018, https://arxiv.org/abs/1804.11188).
     """
 
-    def __init__(self, n_inputs: int, config: MemoryConfig, activation: str, init: Initialiser) -> None:
+    def __init__(self, n_inputs: int, config: MemoryConfig, activation: str, init: Initializer) -> None:
         super().__init__()
         cell = {"lstm": nn.LSTM, "gru": nn.GRU}[config.kind]
         self._is_lstm = config.kind == "lstm"
@@ -107,7 +107,7 @@ class Recurrent(Memory):
         self.hidden = slice((config.layers - 1) * config.hidden_size, config.layers * config.hidden_size)
         self.scan: Scan | None = None
         """Loops over time that stand in for torch's, if there are faster ones."""
-        self._initialise(init, config.span)
+        self._initialize(init, config.span)
         self.top = MLP(config.hidden_size, config.output_sizes, activation, False, init)
         self.n_outputs = self.top.n_outputs
 
@@ -129,7 +129,7 @@ class Recurrent(Memory):
         finished: Tensor = self.top(self.norm(hidden))
         return finished
 
-    def _initialise(self, init: Initialiser, span: int | None) -> None:
+    def _initialize(self, init: Initializer, span: int | None) -> None:
         width = self._width
         for name, parameter in self.cell.named_parameters():
             if name.startswith("weight"):
@@ -140,7 +140,7 @@ class Recurrent(Memory):
                 if name.startswith("bias_ih"):
                     self._set_times(parameter.data, init, span)
 
-    def _set_times(self, bias: Tensor, init: Initialiser, span: int | None) -> None:
+    def _set_times(self, bias: Tensor, init: Initializer, span: int | None) -> None:
         """Gates are stored as input, forget, cell, output (LSTM); reset, keep, new (GRU)."""
         admit, keep = bias[: self._width], bias[self._width : 2 * self._width]
         if span is None:
@@ -152,7 +152,7 @@ class Recurrent(Memory):
             admit.copy_(-keep)
 
 
-def build_memory(config: Config, n_inputs: int, init: Initialiser) -> Memory | None:
+def build_memory(config: Config, n_inputs: int, init: Initializer) -> Memory | None:
     """The configured memory, or None."""
     if config.memory.kind == "none":
         return None

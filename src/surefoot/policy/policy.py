@@ -14,7 +14,7 @@ from surefoot.config.critic_rules import decided_targets
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_cost_critic, build_critic
 from surefoot.critics.with_cost import WithCost
-from surefoot.nets.init import Initialiser
+from surefoot.nets.init import Initializer
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
 from surefoot.policy.memory import Memory, Recall, build_memory
@@ -25,7 +25,7 @@ from surefoot.spaces import Layout
 Observation = Mapping[str, Tensor]
 
 
-class Thought(NamedTuple):
+class PolicyOutput(NamedTuple):
     """One step of N envs: action parameters [N, P], critic prediction [N, K], memory state after it [N, n]."""
 
     parameters: Tensor
@@ -82,16 +82,16 @@ class Policy(nn.Module):
         out: Tensor = self.critic(self.value_memory.finish(hidden))
         return out
 
-    def step(self, observation: Observation, state: Tensor) -> Thought:
+    def step(self, observation: Observation, state: Tensor) -> PolicyOutput:
         """One step of N envs with memory."""
         features, value_features = self._encode(observation)
         if self.memory is None or self.value_memory is None:
-            return Thought(self.head(features), self.critic(value_features), state)
+            return PolicyOutput(self.head(features), self.critic(value_features), state)
         features, after = self.memory.step(features, state[:, : self.memory.state_size])
         if self.value_memory is self.memory:
-            return Thought(self.head(features), self.critic(features), after)
+            return PolicyOutput(self.head(features), self.critic(features), after)
         value_features, value_after = self.value_memory.step(value_features, state[:, self.memory.state_size :])
-        return Thought(self.head(features), self.critic(value_features), torch.cat([after, value_after], 1))
+        return PolicyOutput(self.head(features), self.critic(value_features), torch.cat([after, value_after], 1))
 
     def forward(self, observation: Observation, recall: Recall | None = None) -> tuple[Tensor, Tensor]:
         """Action parameters and critic predictions of B rows; what is shared runs once."""
@@ -130,7 +130,7 @@ class Policy(nn.Module):
 def build_policy(
     layout: Layout, family: Family, config: Config, generator: torch.Generator, encoder: EncoderClass | None = None
 ) -> Policy:
-    """A freshly initialised policy; equal generators give equal weights, and the global random stream is left alone.
+    """A freshly initialized policy; equal generators give equal weights, and the global random stream is left alone.
 
     ``encoder`` makes the encoders in place of `Encoder`.
     """
@@ -143,7 +143,7 @@ def build_policy(
 def _build(
     layout: Layout, family: Family, config: Config, generator: torch.Generator, own: EncoderClass | None
 ) -> Policy:
-    init = Initialiser(generator, config.policy.ortho_init)
+    init = Initializer(generator, config.policy.ortho_init)
     encoder = _encoder(layout, config.policy, init, own)
     memory = build_memory(config, encoder.n_outputs, init)
     head = ActionHead(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
@@ -156,12 +156,12 @@ def _build(
     return Policy(encoder, memory, head, value_encoder, value_memory, critic)
 
 
-def _encoder(layout: Layout, policy: PolicyConfig, init: Initialiser, own: EncoderClass | None) -> Encoder | OwnEncoder:
+def _encoder(layout: Layout, policy: PolicyConfig, init: Initializer, own: EncoderClass | None) -> Encoder | OwnEncoder:
     return Encoder(layout, policy, init) if own is None else OwnEncoder(own, layout)
 
 
 def _value_encoder(
-    layout: Layout, config: Config, init: Initialiser, own: EncoderClass | None
+    layout: Layout, config: Config, init: Initializer, own: EncoderClass | None
 ) -> Encoder | OwnEncoder | SideBySide:
     policy = config.policy
     if policy.critic_hidden_sizes is not None:

@@ -41,7 +41,7 @@ class Estimated(NamedTuple):
 
 
 class Shaped(NamedTuple):
-    """What the policy learns from, not yet normalised, and what to log."""
+    """What the policy learns from, not yet normalized, and what to log."""
 
     advantages: Tensor
     measures: dict[str, float]
@@ -55,8 +55,8 @@ class RiskTerm(ABC):
 
     @abstractmethod
     def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
-        """Take in a rollout and shape its advantages. The two terms are joined before anything is normalised, so that
-        normalisation changes the size of the step and not the weight of risk against return."""
+        """Take in a rollout and shape its advantages. The two terms are joined before anything is normalized, so that
+        normalization changes the size of the step and not the weight of risk against return."""
 
     @abstractmethod
     def is_open_for(self, n_envs: int) -> bool:

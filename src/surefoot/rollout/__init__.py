@@ -1,1 +1,1 @@
-"""Experience: environments of every kind as true transitions, normalisers, the guard, the buffer, the collector."""
+"""Experience: environments of every kind as true transitions, normalizers, the guard, the buffer, the collector."""

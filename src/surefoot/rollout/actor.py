@@ -15,7 +15,7 @@ from surefoot.rollout.buffer import Rollout
 from surefoot.spaces import Array
 from surefoot.vector.interface import Envs
 from surefoot.vector.masks import ObservedMasks, require_legal
-from surefoot.vector.normalize import ObservationNormaliser
+from surefoot.vector.normalize import ObservationNormalizer
 
 
 class Acted(NamedTuple):
@@ -28,13 +28,13 @@ class Acted(NamedTuple):
 
 
 class Actor:
-    """Normalise, mask, reset the memory, network, sample, the env's form of the action: in this order, here alone."""
+    """Normalize, mask, reset the memory, network, sample, the env's form of the action: in this order, here alone."""
 
     def __init__(
         self,
         policy: Policy,
         family: Family,
-        normalizer: ObservationNormaliser | None,
+        normalizer: ObservationNormalizer | None,
         observed_masks: ObservedMasks | None,
         device: torch.device,
     ) -> None:

@@ -17,7 +17,7 @@ from surefoot.spaces import Array, Layout
 
 
 class Final(NamedTuple):
-    """The true successor of a truncated step: its normalised observation, and the memory state to see it with."""
+    """The true successor of a truncated step: its normalized observation, and the memory state to see it with."""
 
     t: int
     env: int
@@ -35,7 +35,7 @@ class Rollout:
     """
 
     observation: dict[str, Tensor]
-    """[T + 1, N, ...] by leaf, normalised."""
+    """[T + 1, N, ...] by leaf, normalized."""
     state: Tensor
     """[T + 1, N, n], before the step (M01)."""
     hidden: Tensor

@@ -38,7 +38,7 @@ class Collector:
     ) -> None:
         """``layout`` is what the networks see; ``needs_costs``: a transition without ``info[cost_key]`` is an error."""
         self.envs, self._actor = envs, actor
-        self._policy, self._family, self.normaliser = actor.policy, actor.family, actor.normalizer
+        self._policy, self._family, self.normalizer = actor.policy, actor.family, actor.normalizer
         self._cost_key, self._needs_costs = cost_key, needs_costs
         policy, family = actor.policy, actor.family
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
@@ -163,10 +163,10 @@ class Collector:
         """[N, 1] envs that will only carry a reset, if there are any."""
 
     def _observe(self, t: int, see: bool) -> None:
-        """Normalise the pending observation into row t."""
+        """Normalize the pending observation into row t."""
         assert self.pending is not None, "start() comes before collect()"
-        if self.normaliser is not None and see:
-            self.normaliser.see(self.pending, self.live)
+        if self.normalizer is not None and see:
+            self.normalizer.see(self.pending, self.live)
         seen = self._actor.seen(self.pending)
         for name, rows in self._observations.items():
             rows[t] = seen[name]

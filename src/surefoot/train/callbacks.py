@@ -73,7 +73,7 @@ class Every:
 class EvaluationCallback(Callback):
     """Evaluates on a separate env with fixed seeds; keeps the best model; stops when it no longer improves.
 
-    Logs ``eval/mean_reward`` and others. With ``best_path`` the best agent so far is saved there, normalisers included;
+    Logs ``eval/mean_reward`` and others. With ``best_path`` the best agent so far is saved there, normalizers included;
     with ``patience`` training stops after so many evaluations without a better mean.
     """
 

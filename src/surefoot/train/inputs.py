@@ -19,7 +19,7 @@ def read_observation(
 ) -> tuple[dict[str, Array], bool]:
     """Raw observation leaves [N, ...], and whether a single observation was given (N is 1 then).
 
-    ``normalizes``: a normaliser will see them.
+    ``normalizes``: a normalizer will see them.
     """
     if not isinstance(space, spaces.Tuple) and isinstance(given, tuple) and _is_reset(given):
         raise ConfigError(

@@ -55,7 +55,7 @@ POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
 
 
 class PPO:
-    """Proximal policy optimisation for any Gymnasium environment.
+    """Proximal policy optimization for any Gymnasium environment.
 
     ``env`` is an id, a callable that makes an env, an env, or a vector env. Settings of the algorithm are keyword
     arguments; other sections are dicts::
@@ -267,7 +267,7 @@ class PPO:
         return self.envs.mask_form.read(rows, n_rows, "action_masks, the mask given to predict,")
 
     def save(self, path: str | Path) -> Path:
-        """Write the agent to a directory: weights, optimiser, normalisers, schedules, random streams."""
+        """Write the agent to a directory: weights, optimizer, normalizers, schedules, random streams."""
         state = self.learner.state()
         return write_checkpoint(
             path,

@@ -10,7 +10,7 @@ from typing import Any
 
 from surefoot.algo.learner import Learner
 from surefoot.config import Config, config_hash, from_dict, from_toml, to_toml
-from surefoot.config.load import flat_settings
+from surefoot.config.load import flat_settings, with_new_names
 from surefoot.errors import RunError
 from surefoot.store import CheckpointStore, Found, Snapshot
 from surefoot.store.files import SYSTEM, is_real_directory, naming
@@ -150,7 +150,7 @@ class Run:
 def read_config(path: Path) -> Config:
     """The configuration of an existing run."""
     require_run(path)
-    return from_dict(from_toml(path / CONFIG_FILE))
+    return from_dict(with_new_names(from_toml(path / CONFIG_FILE)))
 
 
 def latest_checkpoint(path: Path) -> Found:

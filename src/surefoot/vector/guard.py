@@ -29,9 +29,9 @@ OF_FLOAT32 = Limit(FLOAT32_MAX, "beyond float32. Scale it in the env")
 
 
 def observation_limit(normalizes: bool) -> Limit:
-    """What observations must stay within. A normaliser works in float64, and needs their squares."""
+    """What observations must stay within. A normalizer works in float64, and needs their squares."""
     if normalizes:
-        return Limit(1e100, "beyond 1e+100, too large to be normalised. Scale it in the env")
+        return Limit(1e100, "beyond 1e+100, too large to be normalized. Scale it in the env")
     return Limit(FLOAT32_MAX, f"{OF_FLOAT32.words}, or set normalize_observations")
 
 
@@ -43,7 +43,7 @@ class Guard:
     """
 
     def __init__(self, normalizes: bool = False) -> None:
-        """``normalizes``: a normaliser will see the observations."""
+        """``normalizes``: a normalizer will see the observations."""
         self._of_observations = observation_limit(normalizes)
 
     def check(

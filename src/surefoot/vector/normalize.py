@@ -1,4 +1,4 @@
-"""Observation and reward normalisers. They are part of the model: saved with it, used wherever it acts."""
+"""Observation and reward normalizers. They are part of the model: saved with it, used wherever it acts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Drift(NamedTuple):
     """|σ_new/σ_old − 1|."""
 
 
-class ObservationNormaliser:
+class ObservationNormalizer:
     """(x − mean) / std by leaf, in the dtype of the raw observation, clipped; statistics of what the policy acted upon.
 
     Statistics are frozen within a rollout (M06). Only the very first rollout, which has nothing to freeze, updates them
@@ -53,7 +53,7 @@ class ObservationNormaliser:
             self._seen.append((observation, live))
 
     def __call__(self, observation: Mapping[str, Array]) -> dict[str, Array]:
-        """Normalised float32 copies of the continuous leaves; the others as they are."""
+        """Normalized float32 copies of the continuous leaves; the others as they are."""
         out = dict(observation)
         for name in self._names:
             mean, inverse = self._scale[name]
@@ -106,7 +106,7 @@ class ObservationNormaliser:
             self._scale[name] = (moments.mean.numpy().astype(raw), inverse.astype(raw))
 
 
-class RewardNormaliser:
+class RewardNormalizer:
     """Divides rewards by the running standard deviation of the discounted return; no mean is subtracted (A07).
 
     A rollout's own rewards are counted before it is scaled, so that the first is scaled as well as the rest; the scale

@@ -32,7 +32,7 @@ from surefoot.vector.interface import Envs, Step
 from surefoot.vector.masks import MaskRows
 from surefoot.workers import channel
 from surefoot.workers.channel import pack, unpack
-from surefoot.workers.fork_server import GRACE_SECONDS, Keeper
+from surefoot.workers.fork_server import GRACE_SECONDS, ForkServer
 from surefoot.workers.process import Job
 from surefoot.workers.shared_buffer import Board, nameless_memory
 from surefoot.workers.worker import Kind, Lost, Worker
@@ -70,9 +70,9 @@ class WorkerEnvs(Envs):
         self._max_restarts = max_restarts
         self._seed = 0
         self._begun = False
-        jobs, keeper, memory = _jobs(factory, n_envs, workers), Keeper(), nameless_memory()
-        self._workers = [Worker(keeper, memory, job, worker_timeout) for job in jobs]
-        self._shut_down = weakref.finalize(self, _shut_down, os.getpid(), self._workers, keeper, memory)
+        jobs, fork_server, memory = _jobs(factory, n_envs, workers), ForkServer(), nameless_memory()
+        self._workers = [Worker(fork_server, memory, job, worker_timeout) for job in jobs]
+        self._shut_down = weakref.finalize(self, _shut_down, os.getpid(), self._workers, fork_server, memory)
         try:
             self.observation_space, self.action_space, self.action_heads = self._start()
             self.layout = Layout.of(self.observation_space)
@@ -308,7 +308,7 @@ def _registered_here() -> list[bytes]:
     return found
 
 
-def _shut_down(owner: int, workers: Sequence[Worker], keeper: Keeper, memory: int) -> None:
+def _shut_down(owner: int, workers: Sequence[Worker], fork_server: ForkServer, memory: int) -> None:
     """Let the workers close their envs, for a while; then end all processes."""
     if os.getpid() != owner:
         return  # a fork of the training process; the workers are not its own
@@ -319,5 +319,5 @@ def _shut_down(owner: int, workers: Sequence[Worker], keeper: Keeper, memory: in
         for worker in workers:
             worker.see_off(deadline)
     finally:
-        keeper.close()
+        fork_server.close()
         os.close(memory)

@@ -1,4 +1,4 @@
-"""The training process's hold on its keeper."""
+"""The training process's hold on its fork server."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BOOT = (
 GRACE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
 FORK_SECONDS, END_SECONDS = 60.0, 5.0
-"""How long an order may take; the first fork includes the start of the keeper."""
+"""How long an order may take; the first fork includes the start of the fork server."""
 
 
-class Keeper:
+class ForkServer:
     """Starts workers and ends them; started on first use, and again if it was killed."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Keeper:
 
     def fork(self, worker_end: socket.socket, memory: int) -> int:
         """A new worker at the other end of a socket, with the memory; its process id."""
-        for _ in range(2):  # a keeper that was killed is found out only by use
+        for _ in range(2):  # a fork server that was killed is found out only by use
             answer = self._order(FORK, 0, [worker_end.fileno(), memory], FORK_SECONDS)
             if answer is not None:
                 return answer
@@ -68,7 +68,7 @@ class Keeper:
             process.wait()
 
     def _order(self, tag: bytes, pid: int, fds: list[int], seconds: float) -> int | None:
-        """The answer to an order; None, and no keeper left, if it could not be had."""
+        """The answer to an order; None, and no fork server left, if it could not be had."""
         if self._line is None:
             self._start()
         assert self._line is not None

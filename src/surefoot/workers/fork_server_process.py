@@ -1,7 +1,7 @@
-"""The keeper: a small process that forks workers, ends them, and never outlives the training process.
+"""The fork server: a small process that forks workers, ends them, and never outlives the training process.
 
 Workers are forked here, not in the training process, because here is one thread and no torch: forking is safe, takes
-milliseconds, and the imports are paid once. The keeper also ends everything its workers started, since each worker
+milliseconds, and the imports are paid once. The fork server also ends everything its workers started, since each worker
 leads a process group.
 """
 
@@ -42,7 +42,7 @@ def main(line_fd: int, parent: int) -> None:
                 answer = _fork(line, *fds)
                 workers.add(answer)
             else:
-                # A worker of an earlier keeper died with that one; its id may be somebody else's by now.
+                # A worker of an earlier fork server died with that one; its id may be somebody else's by now.
                 answer = _end(pid) if pid in workers else -signal.SIGKILL
                 workers.discard(pid)
             line.sendall(ORDER.pack(tag, answer))
@@ -71,13 +71,13 @@ def _next_order(line: socket.socket, parent: int) -> tuple[bytes, int, list[int]
 
 
 def _fork(line: socket.socket, worker_fd: int, memory: int) -> int:
-    keeper = os.getpid()
+    fork_server = os.getpid()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
             os.setpgid(0, 0)
-            _die_with(keeper)
+            _die_with(fork_server)
             line.close()
             own_end = socket.socket(fileno=worker_fd)  # held to the last: the parent takes its closing for the death
             serve(own_end, memory)
@@ -88,7 +88,7 @@ def _fork(line: socket.socket, worker_fd: int, memory: int) -> int:
             with suppress(Exception):
                 sys.stdout.flush()
                 sys.stderr.flush()
-            os._exit(code)  # nothing of the keeper's is to be cleaned up by a worker
+            os._exit(code)  # nothing of the fork server's is to be cleaned up by a worker
     with suppress(OSError):
         os.setpgid(pid, pid)  # both sides do, so that neither has to wait
     os.close(worker_fd)
@@ -103,11 +103,11 @@ def _end(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _die_with(keeper: int) -> None:
-    """Have the kernel kill this process when the keeper dies, whatever an env is doing then."""
+def _die_with(fork_server: int) -> None:
+    """Have the kernel kill this process when the fork server dies, whatever an env is doing then."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != keeper:
+    if os.getppid() != fork_server:
         os._exit(1)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from surefoot.errors import EnvError
 from surefoot.workers import channel
 from surefoot.workers.channel import Channel, pack, unpack
-from surefoot.workers.fork_server import Keeper
+from surefoot.workers.fork_server import ForkServer
 from surefoot.workers.process import Job
 
 Kind = Literal["raised", "died", "hung", "interrupted"]
@@ -29,8 +29,8 @@ class Lost(Exception):
 class Worker:
     """A process that hosts some envs. Every command is asked, then answered."""
 
-    def __init__(self, keeper: Keeper, memory: int, job: Job, timeout: float) -> None:
-        self._keeper, self._memory, self._timeout = keeper, memory, timeout
+    def __init__(self, fork_server: ForkServer, memory: int, job: Job, timeout: float) -> None:
+        self._fork_server, self._memory, self._timeout = fork_server, memory, timeout
         self._job = pack(tuple(job))
         self.rows = slice(job.first_index, job.first_index + job.n_envs)
         last = self.rows.stop - 1
@@ -66,7 +66,7 @@ class Worker:
         self._channel = Channel(near)
         self.set_up = False
         with far:
-            self.pid = self._keeper.fork(far, self._memory)
+            self.pid = self._fork_server.fork(far, self._memory)
         self.ask(channel.START, self._job)
 
     def spaces(self) -> tuple[Any, Any, Any]:
@@ -111,7 +111,7 @@ class Worker:
         self._channel = self.pid = None
         if line is not None:
             line.close()
-        return "" if pid is None else self._keeper.end(pid)
+        return "" if pid is None else self._fork_server.end(pid)
 
     def say_goodbye(self, deadline: float) -> None:
         """Tell it to close its envs and exit."""

@@ -18,7 +18,7 @@ from surefoot.algo.estimate import estimate
 from surefoot.algo.learner import Learner
 from surefoot.errors import ConfigError
 from surefoot.spaces import Layout
-from surefoot.vector.normalize import ObservationNormaliser, RewardNormaliser
+from surefoot.vector.normalize import ObservationNormalizer, RewardNormalizer
 from surefoot.workers.envs import WorkerEnvs
 from vector.worlds import BASE, SOURCES, Ending, Scripted, Ticking, open_envs
 
@@ -31,92 +31,92 @@ def rows(*numbers: Sequence[float]) -> dict[str, Array]:
     return {"obs": np.array(numbers, np.float32)}
 
 
-def after_a_rollout(normaliser: ObservationNormaliser, *numbers: Sequence[float]) -> ObservationNormaliser:
+def after_a_rollout(normalizer: ObservationNormalizer, *numbers: Sequence[float]) -> ObservationNormalizer:
     """The first rollout is over; it showed these rows."""
-    normaliser.see(rows(*numbers), np.ones(len(numbers), np.bool_))
-    normaliser.commit()
-    return normaliser
+    normalizer.see(rows(*numbers), np.ones(len(numbers), np.bool_))
+    normalizer.commit()
+    return normalizer
 
 
-def test_observations_are_standardised_by_what_was_acted_upon() -> None:
-    normaliser = ObservationNormaliser(LINE, 10.0)
-    normaliser.see(rows([0.0, 10.0], [4.0, 30.0], [1e6, 1e6]), np.array([True, True, False]))
+def test_observations_are_standardized_by_what_was_acted_upon() -> None:
+    normalizer = ObservationNormalizer(LINE, 10.0)
+    normalizer.see(rows([0.0, 10.0], [4.0, 30.0], [1e6, 1e6]), np.array([True, True, False]))
     # mean (2, 20), standard deviation (2, 10)
-    assert normaliser(rows([4.0, 20.0]))["obs"].tolist() == [[1.0, 0.0]]
+    assert normalizer(rows([4.0, 20.0]))["obs"].tolist() == [[1.0, 0.0]]
 
 
-def test_normalised_observations_are_clipped() -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 3.0), [0.0, 10.0], [4.0, 30.0])
-    assert normaliser(rows([1e9, -1e9]))["obs"].tolist() == [[3.0, -3.0]]
+def test_normalized_observations_are_clipped() -> None:
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 3.0), [0.0, 10.0], [4.0, 30.0])
+    assert normalizer(rows([1e9, -1e9]))["obs"].tolist() == [[3.0, -3.0]]
 
 
 def test_the_observation_given_is_not_changed() -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
     given = rows([4.0, 20.0])
-    normaliser(given)
+    normalizer(given)
     assert given["obs"].tolist() == [[4.0, 20.0]]
 
 
 def test_statistics_are_frozen_until_the_update_is_over() -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
-    before = normaliser(rows([1.0, 1.0]))["obs"].copy()
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    before = normalizer(rows([1.0, 1.0]))["obs"].copy()
     for k in range(5):
-        normaliser.see(rows([100.0 + k, -50.0], [7.0, k]), ALL)
-        assert np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], before)
-    normaliser.commit()
-    assert not np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], before)
+        normalizer.see(rows([100.0 + k, -50.0], [7.0, k]), ALL)
+        assert np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], before)
+    normalizer.commit()
+    assert not np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], before)
 
 
 def test_statistics_may_follow_every_step() -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0, follows=True), [0.0, 10.0], [4.0, 30.0])
-    normaliser.see(rows([8.0, 50.0], [0.0, 0.0]), ALL)
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0, follows=True), [0.0, 10.0], [4.0, 30.0])
+    normalizer.see(rows([8.0, 50.0], [0.0, 0.0]), ALL)
     seen = np.array([[0, 10], [4, 30], [8, 50], [0, 0]])
-    assert normaliser.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
-    drift = normaliser.commit()  # means go from (2, 20) to (3, 22.5), in the standard deviations 2 and 10
+    assert normalizer.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
+    drift = normalizer.commit()  # means go from (2, 20) to (3, 22.5), in the standard deviations 2 and 10
     assert drift.mean == pytest.approx(0.5)
-    again = ObservationNormaliser(LINE, 10.0, follows=True)
-    again.load_state(normaliser.state())
+    again = ObservationNormalizer(LINE, 10.0, follows=True)
+    again.load_state(normalizer.state())
     again.see(rows([1.0, 1.0], [1.0, 1.0]), ALL)
     assert float(again.moments["obs"].count) == 6
 
 
 def test_frozen_rollouts_count_as_much_as_the_first() -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
-    normaliser.see(rows([8.0, 50.0], [1e6, 1e6]), np.array([True, False]))
-    normaliser.see(rows([0.0, 0.0], [12.0, 60.0]), ALL)
-    normaliser.commit()
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    normalizer.see(rows([8.0, 50.0], [1e6, 1e6]), np.array([True, False]))
+    normalizer.see(rows([0.0, 0.0], [12.0, 60.0]), ALL)
+    normalizer.commit()
     seen = np.array([[0, 10], [4, 30], [8, 50], [0, 0], [12, 60]])
-    assert normaliser.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
-    assert normaliser.moments["obs"].std.numpy() == pytest.approx(seen.std(0))
+    assert normalizer.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
+    assert normalizer.moments["obs"].std.numpy() == pytest.approx(seen.std(0))
 
 
 def test_drift_is_how_far_the_means_moved_in_old_standard_deviations() -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
-    assert normaliser.commit() == (0.0, 0.0)
-    normaliser.see(rows([8.0, 20.0], [8.0, 20.0]), ALL)
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    assert normalizer.commit() == (0.0, 0.0)
+    normalizer.see(rows([8.0, 20.0], [8.0, 20.0]), ALL)
     # Means go from (2, 20) to (5, 20), standard deviations from (2, 10) to (√11, √50): 1.658 and 0.707 of the old ones.
-    assert normaliser.commit() == pytest.approx((1.5, math.sqrt(11) / 2 - 1))
+    assert normalizer.commit() == pytest.approx((1.5, math.sqrt(11) / 2 - 1))
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -1e6, 1e-12, 3.3e7])
 def test_a_feature_that_never_varies_stays_near_zero(constant: float) -> None:
-    normaliser = ObservationNormaliser(LINE, 10.0)
+    normalizer = ObservationNormalizer(LINE, 10.0)
     rng = np.random.default_rng(0)
     for k in range(40):
-        normaliser.see(rows([constant, rng.normal()], [constant, rng.normal()]), ALL)
+        normalizer.see(rows([constant, rng.normal()], [constant, rng.normal()]), ALL)
         if k % 8 == 7:
-            normaliser.commit()
-    assert normaliser(rows([constant, 0.0]))["obs"][0, 0] == pytest.approx(0.0, abs=1e-6)
-    assert np.isfinite(normaliser(rows([constant * 1.001 + 1.0, 0.0]))["obs"]).all()
+            normalizer.commit()
+    assert normalizer(rows([constant, 0.0]))["obs"][0, 0] == pytest.approx(0.0, abs=1e-6)
+    assert np.isfinite(normalizer(rows([constant * 1.001 + 1.0, 0.0]))["obs"]).all()
 
 
 @pytest.mark.parametrize("unit", [1e-10, 1e-4, 1.0, 1e4, 1e10])
 def test_the_unit_of_a_feature_does_not_matter(unit: float) -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 0.0], [4.0 * unit, 1.0])
-    assert normaliser(rows([4.0 * unit, 0.0]))["obs"][0, 0] == pytest.approx(1.0, rel=1e-5)
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 0.0], [4.0 * unit, 1.0])
+    assert normalizer(rows([4.0 * unit, 0.0]))["obs"][0, 0] == pytest.approx(1.0, rel=1e-5)
 
 
-def test_only_float_leaves_are_normalised() -> None:
+def test_only_float_leaves_are_normalized() -> None:
     space = spaces.Dict(
         {
             "image": spaces.Box(0, 255, (16, 16, 3), np.uint8),
@@ -125,11 +125,11 @@ def test_only_float_leaves_are_normalised() -> None:
         }
     )
     layout = Layout.of(space)
-    normaliser = ObservationNormaliser(layout, 10.0)
+    normalizer = ObservationNormalizer(layout, 10.0)
     leaves = layout.empty(2) | {"kind": np.array([1, 3]), "place": np.array([[2.0], [4.0]], np.float32)}
     leaves["image"][:] = 200
-    normaliser.see(leaves, ALL)
-    out = normaliser(leaves)
+    normalizer.see(leaves, ALL)
+    out = normalizer(leaves)
     assert out["place"].tolist() == [[-1.0], [1.0]]
     assert out["kind"].tolist() == [1, 3]
     assert out["image"].dtype == np.uint8
@@ -137,7 +137,7 @@ def test_only_float_leaves_are_normalised() -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_scalar_observation_can_be_normalised_and_truncated(source: str) -> None:
+def test_a_scalar_observation_can_be_normalized_and_truncated(source: str) -> None:
     class Thermometer(Env[Any, Any]):
         observation_space = spaces.Box(-50.0, 50.0, (), np.float32)
         action_space = spaces.Discrete(2)
@@ -190,39 +190,39 @@ def test_rollouts_after_the_first_see_one_scale() -> None:
 
 
 def test_statistics_of_observations_survive_saving() -> None:
-    normaliser = after_a_rollout(ObservationNormaliser(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
-    twin = ObservationNormaliser(LINE, 10.0)
-    twin.load_state({name: x.clone() for name, x in normaliser.state().items()})
-    for each in (normaliser, twin):
+    normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
+    twin = ObservationNormalizer(LINE, 10.0)
+    twin.load_state({name: x.clone() for name, x in normalizer.state().items()})
+    for each in (normalizer, twin):
         each.see(rows([8.0, 0.0], [9.0, 5.0]), ALL)
-    assert np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
-    assert normaliser.commit() == twin.commit()
-    assert np.array_equal(normaliser(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
+    assert np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
+    assert normalizer.commit() == twin.commit()
+    assert np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
 
 
-def test_normalising_observations_without_float_leaf_is_refused() -> None:
+def test_normalizing_observations_without_float_leaf_is_refused() -> None:
     """An option that cannot take effect is an error (P12)."""
     with pytest.raises(ConfigError, match="normalize_observations"):
         make_learner("surefoot/Identity-v0", env_kwargs={"one_hot": False}, normalize_observations=True)
 
 
-def absorb(normaliser: RewardNormaliser, reward: Any, done: Any = None, valid: Any = None) -> None:
+def absorb(normalizer: RewardNormalizer, reward: Any, done: Any = None, valid: Any = None) -> None:
     given = torch.as_tensor(reward, dtype=torch.float32)
     dones = torch.zeros(given.shape, dtype=torch.bool) if done is None else torch.as_tensor(done)
     rows_that_count = torch.ones(given.shape, dtype=torch.bool) if valid is None else torch.as_tensor(valid)
-    normaliser.absorb(given, dones, rows_that_count)
+    normalizer.absorb(given, dones, rows_that_count)
 
 
 def test_rewards_are_divided_by_the_spread_of_the_discounted_return() -> None:
-    normaliser = RewardNormaliser(1, 0.5, 10.0)
-    absorb(normaliser, [[1.0], [1.0], [4.0], [2.0]], [[False], [False], [True], [False]])
+    normalizer = RewardNormalizer(1, 0.5, 10.0)
+    absorb(normalizer, [[1.0], [1.0], [4.0], [2.0]], [[False], [False], [True], [False]])
     # Discounted returns 1, 1.5, 4.75, and after the end 2.
-    assert normaliser.scale == pytest.approx(np.std([1.0, 1.5, 4.75, 2.0]))
-    assert normaliser(torch.tensor([3.0])).item() == pytest.approx(3.0 / normaliser.scale)
+    assert normalizer.scale == pytest.approx(np.std([1.0, 1.5, 4.75, 2.0]))
+    assert normalizer(torch.tensor([3.0])).item() == pytest.approx(3.0 / normalizer.scale)
 
 
 def test_the_discounted_return_runs_on_over_rollouts() -> None:
-    whole, halves = RewardNormaliser(2, 0.9, 10.0), RewardNormaliser(2, 0.9, 10.0)
+    whole, halves = RewardNormalizer(2, 0.9, 10.0), RewardNormalizer(2, 0.9, 10.0)
     rng = np.random.default_rng(1)
     reward, done, valid = rng.normal(size=(20, 2)), rng.random((20, 2)) < 0.2, rng.random((20, 2)) < 0.8
     done &= valid
@@ -234,30 +234,30 @@ def test_the_discounted_return_runs_on_over_rollouts() -> None:
 
 
 def test_rewards_are_not_shifted_but_clipped() -> None:
-    normaliser = RewardNormaliser(1, 0.0, 2.0)
-    absorb(normaliser, [[9.0], [11.0]])
-    assert normaliser(torch.tensor([0.0, 1.0, 100.0, -100.0])).tolist() == [0.0, 1.0, 2.0, -2.0]
+    normalizer = RewardNormalizer(1, 0.0, 2.0)
+    absorb(normalizer, [[9.0], [11.0]])
+    assert normalizer(torch.tensor([0.0, 1.0, 100.0, -100.0])).tolist() == [0.0, 1.0, 2.0, -2.0]
 
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, -1e6, 1e-6, 0.1])
 @pytest.mark.parametrize("ends", [True, False])
 def test_constant_rewards_do_not_explode(constant: float, ends: bool) -> None:
-    normaliser = RewardNormaliser(3, 0.99, 10.0)
+    normalizer = RewardNormalizer(3, 0.99, 10.0)
     for _ in range(20):
-        absorb(normaliser, np.full((50, 3), constant), np.full((50, 3), ends))
-    assert normaliser(torch.tensor([constant])).abs().item() <= 1.0 + 1e-6
+        absorb(normalizer, np.full((50, 3), constant), np.full((50, 3), ends))
+    assert normalizer(torch.tensor([constant])).abs().item() <= 1.0 + 1e-6
 
 
 def test_statistics_of_rewards_survive_saving() -> None:
-    normaliser, twin = RewardNormaliser(2, 0.9, 10.0), RewardNormaliser(2, 0.9, 10.0)
+    normalizer, twin = RewardNormalizer(2, 0.9, 10.0), RewardNormalizer(2, 0.9, 10.0)
     rng = np.random.default_rng(1)
-    absorb(normaliser, rng.normal(size=(20, 2)))
-    twin.load_state({name: x.clone() for name, x in normaliser.state().items()})
+    absorb(normalizer, rng.normal(size=(20, 2)))
+    twin.load_state({name: x.clone() for name, x in normalizer.state().items()})
     more = rng.normal(size=(20, 2))
-    absorb(normaliser, more)
+    absorb(normalizer, more)
     absorb(twin, more)
-    assert twin.scale == normaliser.scale
-    assert torch.equal(twin.running, normaliser.running)
+    assert twin.scale == normalizer.scale
+    assert torch.equal(twin.running, normalizer.running)
 
 
 def trained(scale: float, **settings: Any) -> torch.Tensor:
@@ -325,25 +325,25 @@ def test_what_only_float64_tells_apart_reaches_the_policy(source: str, dtype: An
     envs.close()
 
 
-def test_a_time_of_day_is_normalised_to_one_standard_deviation() -> None:
-    normaliser = ObservationNormaliser(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
+def test_a_time_of_day_is_normalized_to_one_standard_deviation() -> None:
+    normalizer = ObservationNormalizer(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
     both = {"obs": np.array([[BASE], [BASE + 10]])}
-    normaliser.see(both, ALL)
-    normaliser.commit()
-    found = normaliser(both)["obs"]
+    normalizer.see(both, ALL)
+    normalizer.commit()
+    found = normalizer(both)["obs"]
     assert found.dtype == np.float32
     assert found == pytest.approx(np.array([[-1.0], [1.0]]), abs=1e-6)
-    assert normaliser({"obs": np.array([[1e60]])})["obs"].tolist() == [[10.0]]
+    assert normalizer({"obs": np.array([[1e60]])})["obs"].tolist() == [[10.0]]
 
 
 @pytest.mark.parametrize("constant", [0.1, 1.7e9, -1e15, 1e-12])
 def test_a_float64_feature_that_never_varies_stays_near_zero(constant: float) -> None:
-    normaliser = ObservationNormaliser(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
+    normalizer = ObservationNormalizer(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
     for k in range(200):
-        normaliser.see({"obs": np.full((3, 1), constant)}, np.ones(3, np.bool_))
+        normalizer.see({"obs": np.full((3, 1), constant)}, np.ones(3, np.bool_))
         if k % 8 == 7:
-            normaliser.commit()
-    assert abs(normaliser({"obs": np.array([[constant]])})["obs"].item()) < 1e-6
+            normalizer.commit()
+    assert abs(normalizer({"obs": np.array([[constant]])})["obs"].item()) < 1e-6
 
 
 def test_a_policy_learns_predicts_and_is_evaluated_by_what_only_float64_tells_apart() -> None:

@@ -111,7 +111,7 @@ ROWS = (
         ),
         why=(
             "The gate of a weight without utility is ½, so that without the factor 2 every ordinary step has half its "
-            "length. Another normalisation of the utility protects weights that are of no use."
+            "length. Another normalization of the utility protects weights that are of no use."
         ),
         formula="U = −g⊙w,   gate = σ(Û / max U),   w ← w − 2·lr·(g + ξ)⊙(1 − gate)",
     ),
@@ -127,7 +127,7 @@ ROWS = (
         name="finite-gate",
         verdict="real",
         holds=(
-            "If the loss or a gradient is not finite, the optimiser step is skipped and counted, and its source is "
+            "If the loss or a gradient is not finite, the optimizer step is skipped and counted, and its source is "
             "named (env, step, term, head). Schedules do not advance. Three such steps in a row stop the run with a "
             "report."
         ),

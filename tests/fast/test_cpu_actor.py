@@ -11,7 +11,7 @@ import torch
 
 from surefoot import PPO
 from surefoot.fast.acceleration import memories
-from surefoot.fast.cpu_actor import FewRows
+from surefoot.fast.cpu_actor import CpuActor
 from surefoot.fast.decision import has_compiler
 from surefoot.fast.kernel import load_kernel
 from surefoot.fast.recurrence import recur
@@ -34,7 +34,7 @@ def test_both_give_the_same_parameters_also_after_learning(env: str, settings: d
         with torch.no_grad():
             expected = agent.learner.policy.action_parameters({"obs": observation[2]}).numpy()
         found = np.zeros((4, *expected.shape), np.float32)
-        few = FewRows.of(agent.learner.policy, {"obs": observation.numpy()}, np.zeros((5, 3, 0), np.float32), found)
+        few = CpuActor.of(agent.learner.policy, {"obs": observation.numpy()}, np.zeros((5, 3, 0), np.float32), found)
         assert few is not None
         few(2)
         np.testing.assert_allclose(found[2], expected, rtol=0, atol=1e-6)
@@ -50,7 +50,7 @@ def test_the_compiled_actor_gives_the_same_parameters_for_every_type_of_number(e
     seen = (np.random.default_rng(0).normal(size=(5, 3, 4 if env == "CartPole-v1" else 3)) * 5).astype(dtype)
     found = np.zeros((2, 4, 3, 2), np.float32)
     for kernel, rows in zip((None, load_kernel()), found, strict=True):
-        few = FewRows.of(policy, {"obs": seen}, np.zeros((5, 3, 0), np.float32), rows)
+        few = CpuActor.of(policy, {"obs": seen}, np.zeros((5, 3, 0), np.float32), rows)
         assert few is not None
         few.refresh(kernel)
         for t in (0, 3, 1):
@@ -85,7 +85,7 @@ def test_both_remember_the_same(
     agent.learn(96)
     observation, state = torch.randn(21, 3, 3) * 3, torch.zeros(3, wanted.state_size)
     found, seen = np.zeros((20, 3, 2), np.float32), np.zeros((21, 3, wanted.state_size), np.float32)
-    few = FewRows.of(wanted, {"obs": observation.numpy()}, seen, found)
+    few = CpuActor.of(wanted, {"obs": observation.numpy()}, seen, found)
     assert few is not None
     few.refresh(load_kernel() if compiled else None)
     for t in range(20):
@@ -116,5 +116,5 @@ def test_both_remember_the_same(
 def test_other_policies_act_in_torch(env: str, settings: dict[str, Any]) -> None:
     agent = PPO(env, n_envs=2, n_steps=8, compile=False, **settings)
     state = np.zeros((9, 2, agent.learner.policy.state_size), np.float32)
-    assert FewRows.of(agent.learner.policy, {"obs": np.zeros((9, 2, 4))}, state, np.zeros((8, 2, 2))) is None
+    assert CpuActor.of(agent.learner.policy, {"obs": np.zeros((9, 2, 4))}, state, np.zeros((8, 2, 2))) is None
     agent.learn(16)
