@@ -57,7 +57,7 @@ class RolloutData:
         if self.rollout.action.dtype != torch.int64:
             return None
         action = self.rollout.action[self.rollout.valid]
-        counts = action.bincount() if action.dim() == 1 else torch.unique(action, dim=0, return_counts=True)[1]
+        counts = action.bincount() if action.dim() == 1 else _count_rows(action)
         return counts / counts.sum()
 
     @property
@@ -69,3 +69,15 @@ class RolloutData:
     def stds(self) -> Tensor | None:
         """Of the transitions; None if the policy has none in the units of the env."""
         return self.family.std(self.rollout.parameters[self.rollout.valid])
+
+
+def _count_rows(x: Tensor) -> Tensor:
+    """How often each different row of [B, D] with D numbers from 0 on occurs."""
+    sizes = x.amax(0) + 1 if len(x) else x.new_ones(x.shape[1])
+    if float(sizes.double().prod()) >= 2**62:
+        by_row: Tensor = torch.unique(x, dim=0, return_counts=True)[1]
+        return by_row
+    # One number per row: these are sorted far faster than rows are.
+    codes = (x * sizes.cumprod(0).div(sizes, rounding_mode="floor")).sum(1)
+    found: Tensor = torch.unique(codes, return_counts=True)[1]
+    return found
