@@ -410,18 +410,15 @@ class Learner:
 
     def _require_like(self, state: LearnerState) -> None:
         """Raise unless a state has the tensors and shapes of this learner; the envs' own parts are looked at later."""
-        expected = {name: x for name, x in self._lasting_tensors().items() if name not in ENV_TENSORS}
-        found = {
-            name: x
-            for name, x in state.tensors.items()
-            if name not in ENV_TENSORS and not name.startswith("collector/")
-        }
+        expected = self._lasting_tensors()
+        found = {name: x for name, x in state.tensors.items() if not name.startswith("collector/")}
         odd = sorted(expected.keys() ^ found.keys())
         if odd:
             raise ConfigError(f"the saved state has other tensors than this configuration: {', '.join(odd[:4])}")
         for name, wanted in expected.items():
             given = found[name]
-            if (given.shape, given.dtype) != (wanted.shape, wanted.dtype):
+            of_envs = name in ENV_TENSORS and given.dim() == 1  # of how many may be another
+            if given.dtype != wanted.dtype or (given.shape != wanted.shape and not of_envs):
                 raise ConfigError(
                     f"the saved {name} is {given.dtype} of shape {tuple(given.shape)}, not {wanted.dtype} of "
                     f"{tuple(wanted.shape)}"
