@@ -10,7 +10,8 @@ import torch
 from gymnasium import spaces
 from torch import distributions as td
 
-from surefoot.actions import Family, family_for
+from surefoot.actions.distribution import Family
+from surefoot.actions.registry import family_for
 
 LOW = np.array([100.0, -np.inf, 0.0, 0.0, -1e30])
 HIGH = np.array([200.0, np.inf, 1e-3, np.inf, 1e30])

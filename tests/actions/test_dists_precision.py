@@ -8,7 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from surefoot.actions import family_for
+from surefoot.actions.registry import family_for
 
 UNIT = spaces.Box(-1.0, 1.0, (1,))
 

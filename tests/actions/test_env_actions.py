@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from surefoot.actions import family_for
+from surefoot.actions.registry import family_for
 
 
 def test_discrete_actions_are_shifted_by_start() -> None:

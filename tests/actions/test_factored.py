@@ -14,10 +14,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from surefoot.actions import Family, family_for
-from surefoot.actions.distribution import HeadTerms
+from surefoot.actions.distribution import Family, HeadTerms
 from surefoot.actions.heads import HeadSpec
 from surefoot.actions.masks import MaskForm
+from surefoot.actions.registry import family_for
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 from surefoot.math.segments import Segments
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from surefoot.actions import family_for
 from surefoot.actions.beta import BetaFamily
 from surefoot.actions.diagonal_gaussian import DiagonalGaussianFamily
+from surefoot.actions.registry import family_for
 from surefoot.actions.tanh_gaussian import TanhGaussianFamily
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from surefoot.actions import Distribution, family_for
+from surefoot.actions.distribution import Distribution
+from surefoot.actions.registry import family_for
 from surefoot.errors import UnsupportedSpaceError
 
 DISCRETE = family_for(spaces.Discrete(4))

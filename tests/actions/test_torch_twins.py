@@ -15,7 +15,8 @@ from torch import Tensor
 from torch import distributions as td
 from torch.nn.functional import softplus
 
-from surefoot.actions import Distribution, family_for
+from surefoot.actions.distribution import Distribution
+from surefoot.actions.registry import family_for
 
 B, D = 64, 3
 LOW, HIGH = -2.0, 5.0

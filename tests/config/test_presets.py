@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from surefoot import PPO, preset
-from surefoot.actions import family_for
+from surefoot.actions.registry import family_for
 from surefoot.config import from_dict, from_flat
 from surefoot.config.presets import PRESETS
 from surefoot.errors import ConfigError

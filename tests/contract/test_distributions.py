@@ -13,7 +13,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from surefoot.actions import Distribution, Family, family_for
+from surefoot.actions.distribution import Distribution, Family
+from surefoot.actions.registry import family_for
 
 B = 5
 

@@ -11,7 +11,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from surefoot.actions import Family, family_for
+from surefoot.actions.distribution import Family
+from surefoot.actions.registry import family_for
 from surefoot.config import from_flat
 from surefoot.policy.policy import Policy, build_policy
 from surefoot.spaces import Layout

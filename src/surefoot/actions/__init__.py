@@ -1,6 +1,1 @@
-"""Action distributions: one family for each kind of action space."""
-
-from surefoot.actions.distribution import Distribution, Family
-from surefoot.actions.registry import Kind, family_for
-
-__all__ = ["Distribution", "Family", "Kind", "family_for"]
+"""Action distributions, heads and masks. Heads and masks know no torch: worker processes do without it."""
