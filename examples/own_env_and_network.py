@@ -1,20 +1,25 @@
-"""An env and network settings of your own.
+"""An env and a network of your own.
 
 `Docking` is a whole `gymnasium.Env`: a craft must come to rest at the centre of a line. The agent gets the class, so
-that it can make as many as it needs. Prints the size of the network and the mean return before and after training (the
+that it can make as many as it needs. `Residual` is a `torch.nn.Module` that stands in place of the hidden layers, once
+in the actor and once in the critic. Prints the size of the networks and the mean return before and after training (the
 best is a little below 0: one starts away from the centre).
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium import spaces
+from torch import Tensor, nn
 
 from surefoot import PPO
+from surefoot.spaces import Layout
 
 TIMESTEPS = 40_000
 
@@ -43,6 +48,21 @@ class Docking(gymnasium.Env[Any, Any]):
         return self._state.astype(np.float32), reward, bool(is_lost), self._steps >= self._time_limit, {}
 
 
+class Residual(nn.Module):
+    """Two layers with a shortcut. It is made from the layout of the observation and says how wide its features are."""
+
+    n_outputs = 32
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        (leaf,) = layout.leaves  # a Dict observation has several, each with its name
+        self.into, self.inner = nn.Linear(leaf.shape[0], 32), nn.Linear(32, 32)
+
+    def forward(self, observation: Mapping[str, Tensor]) -> Tensor:
+        x = torch.tanh(self.into(observation["obs"]))
+        return x + torch.tanh(self.inner(x))
+
+
 def main(timesteps: int = TIMESTEPS) -> None:
     agent = PPO(
         Docking,
@@ -52,7 +72,7 @@ def main(timesteps: int = TIMESTEPS) -> None:
         learning_rate="linear(1e-3, 0)",
         normalize_observations=True,  # the statistics are part of the agent
         env_kwargs=dict(time_limit=50),
-        policy=dict(hidden_sizes=(32, 32), activation="silu", layer_norm=True, log_std_init=-0.5),
+        policy=dict(encoder=Residual, log_std_init=-0.5),
     )
     print(f"parameters of actor and critic: {sum(p.numel() for p in agent.learner.policy.parameters())}")
     print(f"before training: {agent.evaluate(10, seed=1).mean:.1f}")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from surefoot.config.load import with_new_names
 from surefoot.store.jsontext import JSON
 
 FORMAT_VERSION = 2
@@ -27,20 +26,15 @@ Migration = Callable[[Contents], Contents]
 
 
 def _with_spaces_and_schedules(contents: Contents) -> Contents:
-    """Format 2 has the spaces, how far schedules reach and of what kind the envs were, some settings and tensors under
-    other names, and Gaussian actions in units of their box. Which box that is only the env can tell, so those outputs
-    are converted when there is one."""
+    """Format 2 has the spaces, how far schedules reach and of what kind the envs were, some tensors under other names,
+    and Gaussian actions in units of their box. Which box that is only the env can tell, so those outputs are converted
+    when there is one."""
     learner: Any = contents.values.get("learner")
     if not isinstance(learner, dict):
         return contents
     defaults = {"schedules": {"timesteps": None, "first_update": 0}, "kernel": False, "action_units": "env"}
     collector = {"kind": None} | learner["collector"]
-    config: Any = contents.values["config"]
-    values = contents.values | {
-        "learner": defaults | learner | {"collector": collector},
-        "config": with_new_names(config),
-        "spaces": None,
-    }
+    values = contents.values | {"learner": defaults | learner | {"collector": collector}, "spaces": None}
     tensors = {name.replace("optimiser/", "optimizer/", 1): array for name, array in contents.tensors.items()}
     return Contents(contents.fields, tensors, values)
 

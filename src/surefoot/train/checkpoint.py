@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from surefoot.algo.learner import LearnerState, action_family, observed_layout
 from surefoot.config import Config, from_dict
+from surefoot.config.load import with_new_names
 from surefoot.errors import CheckpointError, ConfigError, SurefootError
 from surefoot.policy.own_encoder import EncoderClass
 from surefoot.policy.policy import build_policy
@@ -76,7 +77,7 @@ def from_snapshot(snapshot: Snapshot, manifest: Manifest) -> Saved:
         _Values.model_validate(values)
         _require_finite(snapshot)
         try:
-            config = from_dict(values["config"], acting=True)
+            config = from_dict(with_new_names(values["config"]), acting=True)
         except ConfigError as error:
             raise CheckpointError(f"its configuration is not valid: {error}") from None
         _require_widths(config, snapshot)
