@@ -386,3 +386,16 @@ def test_a_failed_training_says_where_its_last_checkpoint_is(
     assert "step 50" in ended.err
     assert checkpoints(run) == [0, 64]
     assert f"surefoot resume {run}" in ended.err
+
+
+def test_resuming_beyond_a_schedule_that_ends_at_0_is_refused_and_leaves_the_run_as_it_is(
+    surefoot: Surefoot, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    words = ("--run-dir", run, "--total-timesteps", "32", "--ppo.learning-rate", "linear(1e-3, 0)", *SURELY_QUICK)
+    assert surefoot("train", "CartPole-v1", *words).code == 0
+    before = (run / "config.toml").read_text()
+    ended = surefoot("resume", run, "--total-timesteps", "64")
+    assert ended.code == 2
+    assert "learning_rate = 0" in ended.err
+    assert (run / "config.toml").read_text() == before

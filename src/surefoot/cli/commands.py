@@ -90,6 +90,7 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     from surefoot.train.checkpoint import from_snapshot
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
+    from surefoot.train.schedule_span import require_learnable
 
     config = read_config(arguments.run)
     total = arguments.total_timesteps if arguments.total_timesteps is not None else config.total_timesteps
@@ -114,6 +115,7 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
         agent.close()
         say(f"the run has {agent.num_timesteps} of {total} env steps; give --total-timesteps to train longer")
         return
+    require_learnable(agent.learner, total)
     agent.require_envs()
     resumed = agent.learner.resumed
     exactly = "exactly" if found.manifest.exact and (resumed is None or resumed.exact) else "not exactly"

@@ -183,12 +183,14 @@ class PPO:
             raise
         self._attach(envs)
 
-    def _attach(self, envs: Envs) -> None:
+    def _attach(self, envs: Envs, stacklevel: int = 4) -> None:
         """Go on in these envs; say so if it cannot be exactly."""
         self.learner.attach(envs, None if self._saved_config is None else other_env(self._saved_config, self.config))
         resumed = self.learner.resumed
         if resumed is not None and not resumed.exact:
-            warnings.warn(f"the agent goes on with new episodes: {resumed.reason}", SurefootWarning, stacklevel=4)
+            warnings.warn(
+                f"the agent goes on with new episodes: {resumed.reason}", SurefootWarning, stacklevel=stacklevel
+            )
 
     def predict(
         self,
@@ -325,7 +327,7 @@ class PPO:
             described = DescribedEnvs(*(saved.spaces or spaces), config.n_envs)
             require_same_spaces(described, envs)
             self._load(saved, env, config, described, encoder)
-            self._attach(envs)
+            self._attach(envs, stacklevel=5)
         except BaseException:
             if own_n_envs(env) is None:
                 envs.close()

@@ -16,14 +16,28 @@ from surefoot.errors import ConfigError, SurefootWarning
 def span_schedules(learner: Learner, target: int) -> None:
     """Before training to ``target`` env steps: set the span if there is none yet. If part of the training lies beyond
     it, a warning says with what values; it is an error if nothing could be learned with these."""
-    span, rows = learner.schedules.timesteps, learner.config.rollout_rows
+    span = learner.schedules.timesteps
     if span is None:
         learner.schedules = learner.schedules._replace(timesteps=target)
         return
+    ends = require_learnable(learner, target)
+    if ends:
+        said = ", ".join(f"{name} = {value:g}" for name, value in ends.items())
+        warnings.warn(
+            f"schedules span {span} env steps; from there to {target} they keep their end values: {said}",
+            SurefootWarning,
+            stacklevel=4,
+        )
+
+
+def require_learnable(learner: Learner, target: int) -> dict[str, float]:
+    """The values that schedules keep beyond their span, if training to ``target`` goes there; raises if nothing could
+    be learned with them."""
+    span, rows = learner.schedules.timesteps, learner.config.rollout_rows
+    if span is None:
+        return {}
     first_beyond = learner.timesteps + rows * max(0, math.ceil((span - learner.timesteps) / rows))
     ends = end_values(learner) if first_beyond < target else {}
-    if not ends:
-        return
     dead = [name for name in ("learning_rate", "clip_range") if ends.get(name) == 0.0]
     if dead:
         raise ConfigError(
@@ -32,12 +46,7 @@ def span_schedules(learner: Learner, target: int) -> None:
             "they span all of its training; or learn(…, reset_num_timesteps=True), which begins them anew; or "
             f"PPO.load(path, {'=…, '.join(dead)}=…); or let them end above 0"
         )
-    said = ", ".join(f"{name} = {value:g}" for name, value in ends.items())
-    warnings.warn(
-        f"schedules span {span} env steps; from there to {target} they keep their end values: {said}",
-        SurefootWarning,
-        stacklevel=4,
-    )
+    return ends
 
 
 def end_values(learner: Learner) -> dict[str, float]:
