@@ -1,0 +1,1 @@
+"""Selling an option and hedging it: dynamics, the environment, classical strategies."""
