@@ -17,7 +17,7 @@ from torch import Tensor
 from surefoot.errors import SurefootWarning
 from surefoot.math.quantile import midpoints
 from surefoot.math.risk import cvar_from_quantiles
-from surefoot.math.risk_table import ALPHAS, LAWS, SIZES, Law
+from surefoot.math.risk_table import ALPHAS, DISTRIBUTIONS, SIZES, Law
 
 PAGE = Path(__file__).with_name("risk-functionals.md")
 KAPPAS = (0.0, 0.02, 0.05, 0.25, 1.0)
@@ -32,8 +32,8 @@ outcomes. `surefoot.math.risk` computes both from quantiles, from atoms with pro
 
 ## From quantiles
 
-A quantile critic knows a law by N numbers, its quantiles at the levels (i + ½)/N. What the law does below the lowest of
-them is a guess, and rules differ in it:
+A quantile critic knows a distribution by N numbers, its quantiles at the levels (i + ½)/N. What the distribution does
+below the lowest of them is a guess, and rules differ in it:
 
 - **ours** (`rule="tail"`, the default) draws the quantile function straight in the normal score from quantile to
   quantile, and goes on below the lowest as its neighbours suggest. A gap among the lowest (a rare crash, and nothing
@@ -71,7 +71,7 @@ more quantiles, or a categorical critic, whose mean has no such error.
 ## Which return the tail is of
 
 `critic.targets = "lambda"` regresses on λ-returns. A λ-return with λ < 1 replaces what comes after a while by its mean,
-so its law has thinner tails than that of the return. Two choices keep the tails:
+so its distribution has thinner tails than that of the return. Two choices keep the tails:
 
 - `"monte_carlo"` regresses on the return itself (λ = 1), as far as the rollout goes. It costs no more, and the mean
   is learned from noisier targets; at the end of a rollout the critic's mean stands in for what follows, so rollouts
@@ -86,9 +86,9 @@ lies below the critic's 5, 25, 75 and 95 % quantiles; from no prediction is anyt
 
 
 class Cell(NamedTuple):
-    """Relative errors of the three rules for one law, N and α."""
+    """Relative errors of the three rules for one distribution, N and α."""
 
-    law: str
+    distribution: str
     n: int
     alpha: float
     ours: float
@@ -116,33 +116,35 @@ def audited_cvar(q: Sequence[float], alpha: float) -> float:
 def cells() -> list[Cell]:
     """The whole table."""
     found = []
-    for law in LAWS:
+    for distribution in DISTRIBUTIONS:
         for n in SIZES:
-            q = quantiles(law, n)
+            q = quantiles(distribution, n)
             for alpha in ALPHAS:
-                exact = law.cvar(alpha)
+                exact = distribution.cvar(alpha)
                 rules = (
                     float(cvar_from_quantiles(q, alpha)),
                     float(cvar_from_quantiles(q, alpha, "step")),
                     audited_cvar(q.tolist(), alpha),
                 )
-                found.append(Cell(law.name, n, alpha, *((estimate - exact) / abs(exact) for estimate in rules)))
+                found.append(
+                    Cell(distribution.name, n, alpha, *((estimate - exact) / abs(exact) for estimate in rules))
+                )
     return found
 
 
-def quantiles(law: Law, n: int) -> Tensor:
+def quantiles(distribution: Law, n: int) -> Tensor:
     """Exact midpoint quantiles [n]."""
-    return torch.tensor([law.quantile(level) for level in midpoints(n, dtype=torch.float64).tolist()])
+    return torch.tensor([distribution.quantile(level) for level in midpoints(n, dtype=torch.float64).tolist()])
 
 
 def error_tables(table: list[Cell]) -> str:
-    """One table for each law."""
+    """One table for each distribution."""
     lines = []
-    for law in LAWS:
+    for distribution in DISTRIBUTIONS:
         head = " | ".join(f"α = {alpha:g}: ours | step | audited" for alpha in ALPHAS)
-        lines += [f"### {law.name}", "", f"| N | {head} |", "|" + "---:|" * (1 + 3 * len(ALPHAS))]
+        lines += [f"### {distribution.name}", "", f"| N | {head} |", "|" + "---:|" * (1 + 3 * len(ALPHAS))]
         for n in SIZES:
-            row = [cell for cell in table if cell.law == law.name and cell.n == n]
+            row = [cell for cell in table if cell.distribution == distribution.name and cell.n == n]
             errors = " | ".join(f"**{percent(c.ours)}** | {percent(c.step)} | {percent(c.audited)}" for c in row)
             lines.append(f"| {n} | {errors} |")
         lines.append("")
@@ -155,7 +157,9 @@ def verdict(table: list[Cell]) -> str:
     text = f"Ours is at most half as far off as the audited rule in {len(table) - len(close)} of {len(table)} cells"
     if not close:
         return f"{text}."
-    listed = [f"- {c.law}, N = {c.n}, α = {c.alpha:g}: {percent(c.ours)} against {percent(c.audited)}" for c in close]
+    listed = [
+        f"- {c.distribution}, N = {c.n}, α = {c.alpha:g}: {percent(c.ours)} against {percent(c.audited)}" for c in close
+    ]
     worst = max(abs(c.ours) for c in close)
     return "\n".join([f"{text}. In the others it is off by {100 * worst:.2f} % at most:", "", *listed])
 
@@ -190,23 +194,25 @@ def kappa_table() -> str:
     samples = {"normal": score, "-lognormal": -torch.exp(-score)}
     for kappa in KAPPAS:
         texts = []
-        for law in LAWS:
-            if law.name not in samples:
+        for distribution in DISTRIBUTIONS:
+            if distribution.name not in samples:
                 continue
-            sample = samples[law.name]
+            sample = samples[distribution.name]
             found = huber_quantiles(sample, levels, kappa * float(sample.std()))
-            cvar, exact = float(cvar_from_quantiles(found, alpha)), law.cvar(alpha)
+            cvar, exact = float(cvar_from_quantiles(found, alpha)), distribution.cvar(alpha)
             texts.append(f"{float(found[0]):.2f} | {cvar:.2f} | {100 * (cvar - exact) / abs(exact):+.1f}")
         lines.append(f"| {kappa:g} | {' | '.join(texts)} |")
-    truths = [law for law in LAWS if law.name in samples]
-    exact_row = " | ".join(f"{law.quantile(0.5 / n):.2f} | {law.cvar(alpha):.2f} | " for law in truths)
+    truths = [distribution for distribution in DISTRIBUTIONS if distribution.name in samples]
+    exact_row = " | ".join(
+        f"{distribution.quantile(0.5 / n):.2f} | {distribution.cvar(alpha):.2f} | " for distribution in truths
+    )
     return "\n".join([*lines, f"| truth | {exact_row} |"])
 
 
 def mean_table() -> str:
     """Mean of exact quantiles against the mean, in spreads."""
     mean, spread = math.exp(0.5), math.sqrt((math.e - 1.0) * math.e)
-    lognormal = next(law for law in LAWS if law.name == "lognormal")
+    lognormal = next(distribution for distribution in DISTRIBUTIONS if distribution.name == "lognormal")
     lines = ["| N | normal, student-t(3) | lognormal, in % of its spread |", "|---:|---:|---:|"]
     for n in SIZES:
         gap = (float(quantiles(lognormal, n).double().mean()) - mean) / spread

@@ -1,4 +1,5 @@
-"""Heads that depend on each other: the joint law against an enumeration of everything that can happen (F02, F05)."""
+"""Heads that depend on each other: the joint distribution against an enumeration of everything that can happen (F02,
+F05)."""
 
 from __future__ import annotations
 
@@ -111,8 +112,8 @@ def logits(seed: int, case: Case) -> Tensor:
 
 def terms_of(family: Family, params: Tensor, row: Tensor | None, action: Tensor, joint: bool = True) -> HeadTerms:
     """By head, as an update asks for them with or without a bonus for the joint entropy; with rows first, [B, A]."""
-    facts = family.head_facts(action, row, joint)
-    found = family.bind(params, facts.mask).heads(action, facts.notes, joint)
+    statistics = family.head_statistics(action, row, joint)
+    found = family.bind(params, statistics.mask).heads(action, statistics.packed_masks, joint)
     return HeadTerms(*(x.t() for x in found))
 
 
@@ -142,12 +143,12 @@ def brute_force(case: Case, params: Tensor, masks: Any) -> dict[Choice, list[flo
 
 @every_case
 @every_form
-def test_the_joint_law_is_the_product_over_relevant_heads(case: Case, form: str) -> None:
+def test_the_joint_distribution_is_the_product_over_relevant_heads(case: Case, form: str) -> None:
     params, masks = logits(0, case), masks_of(case, form)
-    law = brute_force(case, params, masks)
+    distribution = brute_force(case, params, masks)
     dist = case.family().bind(params, flat_row(case, masks))
-    got = torch.stack([dist.log_prob(torch.tensor(choice).expand(B, -1)) for choice in law])
-    expected = torch.tensor(list(law.values()), dtype=torch.float64)
+    got = torch.stack([dist.log_prob(torch.tensor(choice).expand(B, -1)) for choice in distribution])
+    expected = torch.tensor(list(distribution.values()), dtype=torch.float64)
     torch.testing.assert_close(got.exp(), expected.exp(), rtol=1e-12, atol=0)
     finite = expected.isfinite()
     torch.testing.assert_close(got[finite], expected[finite], rtol=1e-12, atol=1e-14)
@@ -213,7 +214,7 @@ def test_terms_by_head_add_up_to_the_joint_ones(case: Case, form: str) -> None:
         torch.testing.assert_close(apart.entropy, terms.entropy)
         torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
         torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
-        relevant = family.head_facts(action, row).relevant.t()
+        relevant = family.head_statistics(action, row).relevant.t()
         assert relevant.tolist() == [list(case.relevant(*choice))] * B
         irrelevant = ~relevant
         assert (terms.log_prob[irrelevant] == 0).all()
@@ -234,10 +235,10 @@ def expected_entropies(case: Case, params: Tensor, masks: Any) -> Tensor:
                 if matters[h]:
                     mask = np.ones(size, bool) if masks is None else masks[case.heads[h].name][row]
                     mask = mask if mask.ndim == 1 else mask[choice[case.given[h] or 0]]
-                    law = torch.softmax(params[row, first[h] : first[h] + size][mask], 0)
-                    entropies[h] = -(law * law.log()).sum()
+                    distribution = torch.softmax(params[row, first[h] : first[h] + size][mask], 0)
+                    entropies[h] = -(distribution * distribution.log()).sum()
                     legal = np.flatnonzero(mask).tolist()
-                    p = p * (law[legal.index(choice[h])] if choice[h] in legal else 0.0)
+                    p = p * (distribution[legal.index(choice[h])] if choice[h] in legal else 0.0)
             total[row] = total[row] + p * torch.stack(entropies)
     return total
 
@@ -268,12 +269,12 @@ def test_samples_are_stored_actions_and_follow_the_law(case: Case, form: str) ->
     row = flat_row(case, masks)
     mask = None if row is None else row[:1].expand(n, -1)
     drawn = case.family().bind(params.expand(n, -1), mask).sample(torch.Generator().manual_seed(0))
-    law = brute_force(case, params.expand(B, -1), masks)
-    counts = dict.fromkeys(law, 0)
+    distribution = brute_force(case, params.expand(B, -1), masks)
+    counts = dict.fromkeys(distribution, 0)
     for choice, count in zip(*np.unique(drawn.numpy(), axis=0, return_counts=True), strict=True):
         counts[tuple(int(c) for c in choice)] = int(count)  # an action that cannot be stored would be a KeyError
     assert sum(counts.values()) == n
-    for choice, log_probs in law.items():
+    for choice, log_probs in distribution.items():
         p = math.exp(log_probs[0])
         assert abs(counts[choice] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 1e-12
 
@@ -318,22 +319,22 @@ def test_notes_say_what_was_legal_and_what_was_chosen(case: Case, form: str) -> 
     first = np.cumsum(case.sizes) - case.sizes
     segments = Segments.of(case.sizes)
     for choice in case.classes():
-        facts = family.head_facts(torch.tensor(choice).expand(B, -1), row, joint_entropy=False)
-        assert facts.mask is None
-        assert facts.notes.shape == (len(segments.place), B)
-        assert (facts.notes[~segments.is_place] == 0).all()
-        notes = facts.notes[segments.is_place]
-        assert len(notes) == sum(case.sizes)
+        statistics = family.head_statistics(torch.tensor(choice).expand(B, -1), row, joint_entropy=False)
+        assert statistics.mask is None
+        assert statistics.packed_masks.shape == (len(segments.place), B)
+        assert (statistics.packed_masks[~segments.is_place] == 0).all()
+        packed_masks = statistics.packed_masks[segments.is_place]
+        assert len(packed_masks) == sum(case.sizes)
         for b, (h, size) in itertools.product(range(B), enumerate(case.sizes)):
             legal = np.ones(size) if masks is None else masks[case.heads[h].name][b]
             given = case.given[h]
             if legal.ndim == 2 and given is not None:
                 legal = legal[choice[given]]
-            assert facts.n_legal[h, b] == legal.sum()
-            matters = bool(facts.relevant[h, b])
+            assert statistics.n_legal[h, b] == legal.sum()
+            matters = bool(statistics.relevant[h, b])
             expected = legal.astype(float) * matters
             expected[choice[h]] = 2.0 if legal[choice[h]] or not matters else -2.0
-            assert notes[first[h] : first[h] + size, b].tolist() == expected.tolist()
+            assert packed_masks[first[h] : first[h] + size, b].tolist() == expected.tolist()
 
 
 def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
@@ -392,12 +393,12 @@ def test_compiled_equals_eager(case: Case, form: str) -> None:
     params, new_params = logits(0, case).float(), logits(1, case).float()
     action = family.bind(params, row).sample(torch.Generator().manual_seed(0))
 
-    notes = family.head_facts(action, row).notes
+    packed_masks = family.head_statistics(action, row).packed_masks
 
     def numbers(params: Tensor, new_params: Tensor, action: Tensor) -> tuple[Tensor, ...]:
         dist = family.bind(params, row)
         other = family.bind(new_params, row)
-        terms = dist.heads(action, notes)
+        terms = dist.heads(action, packed_masks)
         return *terms, dist.log_prob(action), dist.entropy(), dist.kl(other), dist.mode()
 
     torch._dynamo.reset()
@@ -466,18 +467,20 @@ MIXED_HEADS = (
 def test_choices_and_numbers_mix(kind: Any) -> None:
     family = family_for(MIXED, kind, heads=MIXED_HEADS)
     assert family.head_names == ("op", "pair/1", "pair/0", "amount", "bits")
-    n_free = 0 if family.free is None else len(family.free)
-    params = torch.randn(200, family.n_outputs + n_free, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    n_state_independent = 0 if family.free is None else len(family.free)
+    params = torch.randn(
+        200, family.n_outputs + n_state_independent, generator=torch.Generator().manual_seed(0)
+    ).requires_grad_()
     dist = family.bind(params)
     action = dist.sample(torch.Generator().manual_seed(1)).detach()
     terms = terms_of(family, params, None, action)
     op = action[:, 0]
-    facts = family.head_facts(action, None)
-    assert torch.equal(facts.relevant[3], op > 0)
-    assert torch.equal(facts.relevant[1], op == 2)
-    assert (terms.log_prob[~facts.relevant.t()] == 0).all()
-    assert (terms.entropy[~facts.relevant.t()] == 0).all()
-    assert facts.n_legal[:, 0].tolist() == [3, 3, 2, 0, 0]
+    statistics = family.head_statistics(action, None)
+    assert torch.equal(statistics.relevant[3], op > 0)
+    assert torch.equal(statistics.relevant[1], op == 2)
+    assert (terms.log_prob[~statistics.relevant.t()] == 0).all()
+    assert (terms.entropy[~statistics.relevant.t()] == 0).all()
+    assert statistics.n_legal[:, 0].tolist() == [3, 3, 2, 0, 0]
     torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
     torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
     torch.testing.assert_close(terms.expected_entropy.sum(-1), dist.entropy())
@@ -521,8 +524,10 @@ def test_mixed_entropy_is_the_mean_surprise() -> None:
 )
 def test_nested_spaces_have_heads_of_their_own(space: spaces.Space[Any]) -> None:
     family = family_for(space)
-    n_free = 0 if family.free is None else len(family.free)
-    dist = family.bind(torch.randn(50, family.n_outputs + n_free, generator=torch.Generator().manual_seed(0)))
+    n_state_independent = 0 if family.free is None else len(family.free)
+    dist = family.bind(
+        torch.randn(50, family.n_outputs + n_state_independent, generator=torch.Generator().manual_seed(0))
+    )
     action = dist.sample(torch.Generator().manual_seed(1))
     assert action.shape == (50, *family.action_shape)
     assert action.dtype == family.action_dtype
@@ -530,7 +535,7 @@ def test_nested_spaces_have_heads_of_their_own(space: spaces.Space[Any]) -> None
     for i in range(50):
         row = {k: v[i] for k, v in batch.items()} if isinstance(batch, dict) else tuple(_row(part, i) for part in batch)
         assert space.contains(row)
-    assert family.head_facts(action, None).relevant.all()
+    assert family.head_statistics(action, None).relevant.all()
 
 
 def _row(part: Any, i: int) -> Any:

@@ -156,7 +156,7 @@ def test_the_mask_of_a_head_may_depend_on_the_first_head_that_it_names_or_else_o
     form = MaskForm.of_heads(heads)
     assert form.contexts == (4, 1, 3, 3)
     assert form.flat_width == 2 + 3 + 4 + 5
-    assert form.wide_width == 4 * 2 + 3 + 3 * 4 + 3 * 5
+    assert form.conditional_width == 4 * 2 + 3 + 3 * 4 + 3 * 5
 
 
 def test_a_mask_by_head_is_read_head_after_head() -> None:
@@ -176,4 +176,4 @@ def test_a_mask_by_head_is_read_head_after_head() -> None:
 
 def test_masks_of_a_plain_space_depend_on_nothing() -> None:
     form = MaskForm.of(spaces.MultiDiscrete([3, 2]))
-    assert form.wide_width == form.flat_width == 5
+    assert form.conditional_width == form.flat_width == 5

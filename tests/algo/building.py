@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surefoot.algo.batch import Batch, facts_of, flatten
+from surefoot.algo.batch import Batch, flatten, head_statistics_of
 from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.estimate import estimate
 from surefoot.algo.learner import IterationRecord, Learner
@@ -57,8 +57,8 @@ def by_part(learner: Learner, vector: Tensor) -> dict[str, Tensor]:
 def batch_of(learner: Learner, rollout: Rollout) -> Batch:
     """All rows of a rollout, in order, ready for the objective."""
     estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
-    facts = facts_of(rollout, learner.family, learner.device, rewards_entropy(learner.config.ppo))
-    rows = flatten(rollout, estimates, learner.device, facts)
+    statistics = head_statistics_of(rollout, learner.family, learner.device, rewards_entropy(learner.config.ppo))
+    rows = flatten(rollout, estimates, learner.device, statistics)
     return rows.rows(torch.arange(rows.weight.shape[0]))
 
 

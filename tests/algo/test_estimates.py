@@ -80,7 +80,7 @@ def test_advantages_that_do_not_vary_become_zeros_and_are_reported(mode: str) ->
     learner, rollout = indifferent(normalize_advantage=mode)
     before = learner.flat.values.clone()
     record = learner.learn(rollout, 1).update
-    assert record.zero_spread
+    assert record.zero_std
     assert record.metrics()["warn/zero_spread_advantages"] == 1.0
     moved = (learner.flat.values - before)[learner.flat.slices["head"]]
     assert not moved.any()
@@ -96,7 +96,7 @@ def test_errors_of_the_critic_are_not_made_as_large_as_real_advantages(twin: str
     found = estimated(learner, rollout)
     wrong = found.raw_advantages.std()
     assert 0.0 < wrong < 0.1
-    torch.testing.assert_close(found.advantages.std(), wrong / (0.1 * learner.policy.critic.spread()))
+    torch.testing.assert_close(found.advantages.std(), wrong / (0.1 * learner.policy.critic.return_std()))
 
 
 def test_a_flat_env_is_reported_when_each_env_has_its_own_scale() -> None:
@@ -109,7 +109,7 @@ def test_a_flat_env_is_reported_when_each_env_has_its_own_scale() -> None:
 
 def test_advantages_that_vary_are_not_reported() -> None:
     (record,) = updates(make_learner(), 1)
-    assert not record.zero_spread
+    assert not record.zero_std
     assert "warn/zero_spread_advantages" not in record.metrics()
 
 
@@ -199,6 +199,6 @@ def test_calibration_is_of_finished_episodes_only(n_steps: int, logged: bool) ->
     learner = make_learner("surefoot/CostlyArm-v0", n_steps=n_steps, batch_size=4 * n_steps, gamma=0.0, critic=critic)
     with torch.no_grad():
         learner.policy.critic.head.bias.fill_(9.0)  # type: ignore[union-attr, operator]
-    measures = estimated(learner, learner.collect()).measures
-    assert 0.0 < measures.pop("train/quantile_spread") < 1.0
-    assert measures == ({f"risk/coverage_{level}": 1.0 for level in ("05", "25", "75", "95")} if logged else {})
+    metrics = estimated(learner, learner.collect()).metrics
+    assert 0.0 < metrics.pop("train/quantile_spread") < 1.0
+    assert metrics == ({f"risk/coverage_{level}": 1.0 for level in ("05", "25", "75", "95")} if logged else {})

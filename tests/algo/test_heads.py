@@ -17,9 +17,9 @@ from torch import Tensor
 
 from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
-from surefoot.actions.distribution import Family, HeadFacts
+from surefoot.actions.distribution import Family, HeadStatistics
 from surefoot.actions.heads import HeadSpec
-from surefoot.algo.batch import Batch, facts_of
+from surefoot.algo.batch import Batch, head_statistics_of
 from surefoot.algo.coefficients import CoefficientPlan
 from surefoot.algo.heads import HeadMetrics, HeadRecord
 from surefoot.algo.learner import Learner
@@ -30,20 +30,24 @@ from surefoot.worlds import register_envs
 
 register_envs()
 NAMES = ("op", "slot", "kind")
-NO_NOTES = torch.zeros(0, 0)
+NO_PACKED_MASKS = torch.zeros(0, 0)
 
 
 def greenhouse(**settings: Any) -> Learner:
     return make_learner("surefoot/Greenhouse-v0", **({"n_steps": 32, "batch_size": 32} | settings))
 
 
-def head_metrics(facts: HeadFacts, *pieces: tuple[Tensor, Tensor, Tensor], **settings: Any) -> dict[str, HeadRecord]:
+def head_metrics(
+    statistics: HeadStatistics, *pieces: tuple[Tensor, Tensor, Tensor], **settings: Any
+) -> dict[str, HeadRecord]:
     """Of log-ratio and entropy [A, B] and the places of the rows in the rollout."""
-    n_heads = len(facts.relevant)
+    n_heads = len(statistics.relevant)
     config = from_flat(**settings)
     family = SimpleNamespace(head_names=NAMES[:n_heads], head_outputs=(slice(0, 1),) * n_heads)
     coefficients = CoefficientPlan(config.ppo).at(0, 1)
-    metrics = HeadMetrics(cast(Family, family), facts, facts.relevant.sum(1).tolist(), coefficients, config.ppo)
+    metrics = HeadMetrics(
+        cast(Family, family), statistics, statistics.relevant.sum(1).tolist(), coefficients, config.ppo
+    )
     for piece in pieces:
         metrics.add(*piece)
     return metrics.records(torch.ones(1, 1))
@@ -54,9 +58,9 @@ def test_means_by_hand() -> None:
     active = torch.tensor([[True, True, True], [False, True, True]])
     log_ratio = torch.log(torch.tensor([[1.5, 1.0, 1.0], [1.0, 0.5, 2.0]]))
     entropy = torch.tensor([[0.6, 0.3, 0.0], [0.0, math.log(2), 0.0]])
-    facts = HeadFacts(active, torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]]), NO_NOTES)
+    statistics = HeadStatistics(active, torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]]), NO_PACKED_MASKS)
     row = torch.tensor([2, 0, 1])
-    op, slot = head_metrics(facts, (log_ratio[:, row], entropy[:, row], row)).values()
+    op, slot = head_metrics(statistics, (log_ratio[:, row], entropy[:, row], row)).values()
     assert (op.count, slot.count) == (3, 2)
     assert op.ratio == pytest.approx(3.5 / 3)
     assert slot.ratio == pytest.approx(2.5 / 2)
@@ -70,10 +74,10 @@ def test_means_by_hand() -> None:
 
 
 def test_rows_that_are_used_twice_count_twice() -> None:
-    facts = HeadFacts(torch.tensor([[True, False]]), torch.full((1, 2), 2.0), NO_NOTES)
+    statistics = HeadStatistics(torch.tensor([[True, False]]), torch.full((1, 2), 2.0), NO_PACKED_MASKS)
     first = (torch.tensor([[0.1, 0.0]]), torch.tensor([[0.5, 0.0]]), torch.tensor([0, 1]))
     second = (torch.tensor([[-0.1]]), torch.tensor([[0.4]]), torch.tensor([0]))
-    (op,) = head_metrics(facts, first, second, kl_estimator="k2").values()
+    (op,) = head_metrics(statistics, first, second, kl_estimator="k2").values()
     assert op.ratio == pytest.approx((math.exp(0.1) + math.exp(-0.1)) / 2)
     assert op.kl == pytest.approx(0.005)
     assert op.clip_fraction == 0.0
@@ -199,11 +203,11 @@ def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
     """F02: not from the advantage, and without a bonus not from the entropy."""
     learner = greenhouse(ent_coef=0.0)
     rollout = learner.collect()
-    batch, facts = batch_of(learner, rollout), facts_of(rollout, learner.family, learner.device, False)
+    batch, statistics = batch_of(learner, rollout), head_statistics_of(rollout, learner.family, learner.device, False)
     everything = rows_of(learner, gradient_of(learner, batch))
     assert all((rows != 0).any() for rows in everything.values())
-    assert facts is not None
-    relevant = facts.relevant
+    assert statistics is not None
+    relevant = statistics.relevant
     for h, name in enumerate(NAMES[1:], 1):
         without = batch._replace(weight=torch.where(relevant[h], 0.0, 1.0))
         assert bool(without.weight.any())

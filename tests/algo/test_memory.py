@@ -109,7 +109,7 @@ def test_replay_gives_the_old_probabilities(settings: dict[str, Any], max_length
     rows = []
     for batch in batches.epoch(torch.Generator().manual_seed(0)):
         with torch.no_grad():
-            parameters, prediction = learner.policy(batch.observation, batch.recall)
+            parameters, prediction = learner.policy(batch.observation, batch.sequences)
         counts = batch.weight > 0
         assert batch.action is not None
         log_prob = learner.family.bind(parameters, batch.mask).log_prob(batch.action)
@@ -129,7 +129,7 @@ def test_states_are_recomputed_in_every_epoch() -> None:
     expected = one_by_one(learner, rollout)[0].flatten(0, 1)
     for batch in batches.epoch(torch.Generator().manual_seed(0)):
         with torch.no_grad():
-            _, prediction = learner.policy(batch.observation, batch.recall)
+            _, prediction = learner.policy(batch.observation, batch.sequences)
         torch.testing.assert_close(prediction, expected[batch.row], rtol=0, atol=1e-5)
         assert (prediction - batch.prediction).abs().max() > 1e-3
 
@@ -146,12 +146,12 @@ def test_an_interrupted_rollout_leaves_the_memory_of_the_last_step(settings: dic
 
     with pytest.raises(KeyboardInterrupt):
         learner.collector.collect(stop)
-    assert (learner.collector.state[learner.collector.fresh] == 0).all()
+    assert (learner.collector.state[learner.collector.episode_start] == 0).all()
     after = learner.collector.state.copy()
     rollout = learner.collect()
     np.testing.assert_array_equal(rollout.state[0].numpy(), after)
     assert (rollout.state[:-1][rollout.start] == 0).all()
-    assert (np.abs(after).max(1)[~learner.collector.fresh] > 0).any()
+    assert (np.abs(after).max(1)[~learner.collector.episode_start] > 0).any()
 
 
 @every_memory

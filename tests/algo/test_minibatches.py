@@ -67,7 +67,7 @@ def test_each_epoch_has_its_own_order_and_equal_generators_the_same() -> None:
     assert torch.equal(torch.cat([p.row for p in epoch(learner, batch, 3)]), first)
 
 
-def test_a_filled_up_minibatch_has_the_gradient_of_the_smaller_one() -> None:
+def test_a_padded_minibatch_has_the_gradient_of_the_smaller_one() -> None:
     learner = learner_with(21, 8)
     batch = batch_of(learner, learner.collect())
     shake(learner)

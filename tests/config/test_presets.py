@@ -36,7 +36,7 @@ def test_a_preset_is_a_valid_configuration_from_keywords_and_from_sections(name:
     config = from_dict(preset(name) | {"env": name})
     assert config == from_flat(env=name, **preset(name))
     assert config.rollout_rows % config.batch_size == 0
-    assert not config.critic.in_spreads  # the sources know no PopArt
+    assert not config.critic.in_return_stds  # the sources know no PopArt
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -30,7 +30,7 @@ covering = pytest.mark.parametrize(
 def seen_critic(case: Case) -> Critic:
     """A critic that has taken in one rollout."""
     critic = case.build()
-    critic.absorb(2.0 * grid(7), everything())
+    critic.update_statistics(2.0 * grid(7), everything())
     return critic
 
 
@@ -178,7 +178,7 @@ def test_raw_predictions_do_not_move_when_statistics_do(case: Case) -> None:
         for seed in (11, 12, 13):
             returns = (low + (high - low) * grid(seed).sigmoid().square()).clone()
             returns[0, 0], returns[0, 1] = low, high
-            critic.absorb(returns, everything())
+            critic.update_statistics(returns, everything())
         after = raw_answers(critic, critic(features()))
     assert not torch.allclose(critic(features()), prediction) or case.kind == "categorical"
     torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
@@ -191,7 +191,7 @@ def test_raw_predictions_survive_returns_of_another_size(case: Case) -> None:
     with torch.no_grad():
         before = raw_answers(critic, critic(features()))
         for size, shift in ((1e3, 200.0), (1e-2, -5.0), (10.0, 0.0), (0.0, 3.0), (0.0, 0.0)):
-            critic.absorb(size * grid(9) + shift, everything())
+            critic.update_statistics(size * grid(9) + shift, everything())
             after = raw_answers(critic, critic(features()))
             torch.testing.assert_close(after, before, atol=1e-3, rtol=1e-4)
 
@@ -203,11 +203,11 @@ def test_a_support_that_moves_carries_the_predictions_along(case: Case) -> None:
     with torch.no_grad():
         before = critic.mean(critic(features()))
         returns = torch.linspace(-30.0, 50.0, 32).view(8, 4)
-        critic.absorb(returns, everything())
+        critic.update_statistics(returns, everything())
         after = critic.mean(critic(features()))
         assert (after - before).abs().max() < 1.5 * 80.0 / 50
         assert (
-            critic.measures(critic(features()).view(8, 4, -1), returns, everything())["train/out_of_support_fraction"]
+            critic.metrics(critic(features()).view(8, 4, -1), returns, everything())["train/out_of_support_fraction"]
             == 0
         )
 
@@ -216,7 +216,7 @@ def test_a_support_that_moves_carries_the_predictions_along(case: Case) -> None:
 def test_measures_are_numbers(case: Case) -> None:
     critic = seen_critic(case)
     with torch.no_grad():
-        found = critic.measures(critic(features()).view(8, 4, -1), grid(), everything())
+        found = critic.metrics(critic(features()).view(8, 4, -1), grid(), everything())
     assert all(isinstance(value, float) for value in found.values())
     assert ("train/critic_gap" in found) == (not case.has(twin="none"))
     assert critic.is_distributional == (case.kind != "scalar")
@@ -228,7 +228,7 @@ def test_measures_are_numbers(case: Case) -> None:
 def test_a_rollout_without_a_valid_row_changes_and_measures_nothing_by_mistake(case: Case) -> None:
     critic = seen_critic(case)
     before = {name: x.clone() for name, x in critic.state_dict().items()}
-    critic.absorb(torch.full((8, 4), torch.nan), ~everything())
+    critic.update_statistics(torch.full((8, 4), torch.nan), ~everything())
     for name, x in critic.state_dict().items():
         torch.testing.assert_close(x, before[name], rtol=1e-6, atol=1e-6)
 
@@ -254,7 +254,7 @@ def test_a_compiled_loss_is_one_graph_with_the_same_value_and_gradient(case: Cas
 
     compiled = torch.compile(torch.func.grad_and_value(mean_loss), fullgraph=True, backend="eager")
     for size in (1.0, 4.0):
-        critic.absorb(size * grid(), everything())
+        critic.update_statistics(size * grid(), everything())
         gradient, value = torch.func.grad_and_value(mean_loss)(features())
         compiled_gradient, compiled_value = compiled(features())
         torch.testing.assert_close(compiled_value, value)

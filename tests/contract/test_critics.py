@@ -134,7 +134,7 @@ def test_the_mean_is_learned(kind: str) -> None:
     seen = features(rows=B)
     slope = torch.linspace(-1, 1, F)
     wanted = (seen @ slope)[:, None]
-    critic.absorb(wanted, torch.ones(B, 1, dtype=torch.bool))
+    critic.update_statistics(wanted, torch.ones(B, 1, dtype=torch.bool))
     optimizer = torch.optim.Adam(critic.parameters(), 0.1)
     for _ in range(150):
         prediction = critic(seen)
@@ -174,14 +174,15 @@ def test_the_reported_heads_hold_each_parameter_once(kind: str) -> None:
 def test_taking_in_statistics_moves_no_raw_prediction(kind: str) -> None:
     """A09. The first statistics may place a critic that has learned nothing yet; later ones must not move it.
 
-    Returns have the spread 1. A law on a grid of atoms is carried over to a wider grid as well as a linear layer can.
+    Returns have the spread 1. A distribution on a grid of atoms is carried over to a wider grid as well as a linear
+    layer can.
     """
     critic = build(kind)
     every = torch.ones(B, 1, dtype=torch.bool)
     with torch.no_grad():
-        critic.absorb(returns(1)[:, None], every)
+        critic.update_statistics(returns(1)[:, None], every)
         before = critic.mean(critic(features()))
-        critic.absorb(1.5 * returns(2)[:, None] + 0.5, every)
+        critic.update_statistics(1.5 * returns(2)[:, None] + 0.5, every)
         after = critic.mean(critic(features()))
     assert after.mean().item() == pytest.approx(before.mean().item(), abs=0.05)
     assert torch.allclose(after, before, atol=0.25)

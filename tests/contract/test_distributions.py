@@ -33,7 +33,7 @@ class Case:
         return family_for(self.space, **self.options)
 
     def params(self, seed: int, scale: float = 1.0, batch: int = B) -> Tensor:
-        """Random parameters [batch, n_outputs + n_free] in float64, so that rounding hides nothing."""
+        """Random parameters [batch, n_outputs + n_state_independent] in float64, so that rounding hides nothing."""
         family = self.family()
         width = family.n_outputs + (0 if family.free is None else len(family.free))
         noise = torch.randn(batch, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

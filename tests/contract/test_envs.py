@@ -70,7 +70,7 @@ def test_shapes_and_dtypes(source: str, kind: Kind) -> None:
                 assert successor[leaf.name].shape == leaf.shape
                 assert successor[leaf.name].dtype == leaf.dtype
         assert (step.reward.shape, step.reward.dtype.name) == ((N,), "float64")
-        for flags in (step.terminated, step.truncated, step.valid, step.live):
+        for flags in (step.terminated, step.truncated, step.valid, step.active):
             assert (flags.shape, flags.dtype.name) == ((N,), "bool")
         assert len(step.infos) == N
 
@@ -79,11 +79,11 @@ def test_shapes_and_dtypes(source: str, kind: Kind) -> None:
 def test_flags_belong_together(source: str) -> None:
     envs = scripted(source)
     envs.reset(0)
-    live = np.ones(N, np.bool_)
+    active = np.ones(N, np.bool_)
     endings = 0
     for step in steps(envs, 60):
         done = step.terminated | step.truncated
-        assert np.array_equal(step.valid, live)  # a row that was announced as a reset is one, and no other
+        assert np.array_equal(step.valid, active)  # a row that was announced as a reset is one, and no other
         assert not (done & ~step.valid).any()
         assert (step.reward[~step.valid] == 0.0).all()
         assert set(step.final) == set(np.flatnonzero(done))
@@ -92,7 +92,7 @@ def test_flags_belong_together(source: str) -> None:
         for i in np.flatnonzero(step.valid):
             assert step.infos[i]["cost"] == 0.5
             assert ("is_success" in step.infos[i]) == done[i]
-        live = step.live
+        active = step.active
         endings += int(done.sum())
     assert endings > 30
 
@@ -111,7 +111,7 @@ def test_episodes_follow_each_other_without_a_gap(source: str) -> None:
                 continue
             successor = step.final[i]["obs"] if done[i] else step.observation["obs"][i]
             assert successor.tolist() == [number / 4, episode / 8, (clock + 1) / 8]
-            if done[i] and step.live[i]:
+            if done[i] and step.active[i]:
                 assert step.observation["obs"][i].tolist() == [number / 4, (episode + 1) / 8, 0.0]
         before = copied(step.observation)["obs"]
 

@@ -95,7 +95,7 @@ def test_stored_masks_forbid_what_was_not_done(settings: dict[str, Any]) -> None
     learner = agent(settings).learner
     rollout = learner.collect()
     assert rollout.mask is not None
-    assert rollout.mask.shape[2] == learner.envs.mask_form.wide_width
+    assert rollout.mask.shape[2] == learner.envs.mask_form.conditional_width
     form = learner.envs.mask_form
     for t in range(rollout.n_steps):
         for env in range(rollout.n_envs):

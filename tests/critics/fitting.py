@@ -1,4 +1,4 @@
-"""A critic's output layer fitted to a law that is known."""
+"""A critic's output layer fitted to a distribution that is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from surefoot.critics.base import Critic
 def fit(critic: Critic, sample: Tensor, steps: int = 400, rate: float = 0.05) -> Tensor:
     """Train on a sample [B] of one state's returns, whose feature is 1, and give the prediction [1, K] afterwards."""
     seen, valid = torch.ones(len(sample), 1), torch.ones(len(sample), 1, dtype=torch.bool)
-    critic.absorb(sample[:, None], valid)
+    critic.update_statistics(sample[:, None], valid)
     # A short memory of the gradient's size: it falls by orders of magnitude on the way.
     optimizer = torch.optim.Adam(critic.parameters(), rate, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)

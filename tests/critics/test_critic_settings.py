@@ -94,7 +94,7 @@ def test_each_setting_changes_what_is_learned(one: dict[str, Any], other: dict[s
 
 
 @pytest.mark.parametrize(
-    ("critic", "in_spreads"),
+    ("critic", "in_return_stds"),
     [
         ({}, True),
         ({"kind": "quantile"}, True),
@@ -104,11 +104,11 @@ def test_each_setting_changes_what_is_learned(one: dict[str, Any], other: dict[s
     ],
 )
 def test_a_critic_predicts_in_spreads_of_its_returns_unless_its_support_is_fixed(
-    critic: dict[str, Any], in_spreads: bool
+    critic: dict[str, Any], in_return_stds: bool
 ) -> None:
     learner = make_learner(critic=critic)
     (record,) = iterate(learner, 1)
-    assert ("train/popart_std" in record.measures) == in_spreads
+    assert ("train/popart_std" in record.metrics) == in_return_stds
     assert from_flat(critic=critic) == from_flat(critic=from_flat(critic=critic).critic.model_dump())
 
 

@@ -83,7 +83,7 @@ def test_a_resumed_learner_goes_on_bit_for_bit(case: Case) -> None:
     assert torch.equal(values_of(first), values_of(second))
     for name, buffer in first.policy.named_buffers():
         assert torch.equal(buffer, dict(second.policy.named_buffers())[name]), name
-    assert records[0][-1].measures == records[1][-1].measures
+    assert records[0][-1].metrics == records[1][-1].metrics
 
 
 def test_twins_are_logged_by_head() -> None:
@@ -91,7 +91,7 @@ def test_twins_are_logged_by_head() -> None:
     record = iterate(
         make_learner(n_steps=64, batch_size=64, critic={"kind": "quantile", "twin": "heads", "popart": True}), 1
     )[0]
-    logged = record.update.metrics() | record.measures
+    logged = record.update.metrics() | record.metrics
     for key in ("critic1_grad_norm", "critic2_grad_norm", "critic_gap", "popart_mean", "popart_std"):
         assert logged[f"train/{key}"] > 0, key
     assert logged["train/critic1_grad_norm"] == record.update.gradient_norms["critic1"]

@@ -35,9 +35,9 @@ def test_the_output_layer_is_rescaled_by_hand() -> None:
         inner.head.bias.fill_(0.5)
     weight = inner.head.weight.detach().clone()
     returns = torch.tensor([[1.0, 5.0]])
-    critic.absorb(returns, valid(returns))
+    critic.update_statistics(returns, valid(returns))
     assert torch.equal(inner.head.weight.detach(), weight)  # the first only sets the unit
-    critic.absorb(returns + 8.0, valid(returns))
+    critic.update_statistics(returns + 8.0, valid(returns))
     torch.testing.assert_close(inner.head.weight.detach(), weight * 2.0 / 20.0**0.5)
     torch.testing.assert_close(inner.head.bias.detach(), torch.tensor([-3.0 / 20.0**0.5]))
 
@@ -46,7 +46,7 @@ def test_parameters_stay_where_they_are_in_memory() -> None:
     """They are views into one flat vector; to replace them would cut them off from the optimizer."""
     critic = Twin(PopArt(quantile()), PopArt(quantile()), (slice(None), slice(None)))
     before = {name: x.data_ptr() for name, x in critic.state_dict(keep_vars=True).items()}
-    critic.absorb(normal_sample(8).view(4, 2), torch.ones(4, 2, dtype=torch.bool))
+    critic.update_statistics(normal_sample(8).view(4, 2), torch.ones(4, 2, dtype=torch.bool))
     assert {name: x.data_ptr() for name, x in critic.state_dict(keep_vars=True).items()} == before
 
 
@@ -59,10 +59,10 @@ def test_returns_of_any_size_are_learned_alike(size: float) -> None:
     assert float(critic.quantile(fitted, 0.5)) == pytest.approx(3.0 * size, rel=0.01)
 
 
-def test_a_backup_is_the_same_law_in_any_unit() -> None:
+def test_a_backup_is_the_same_distribution_in_any_unit() -> None:
     plain, scaled = quantile(4, backup=True), PopArt(quantile(4, backup=True))
     returns = torch.tensor([[10.0, 30.0]])
-    scaled.absorb(returns, valid(returns))
+    scaled.update_statistics(returns, valid(returns))
     rewards, discounts = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.9, 0.0]])
     after = torch.tensor([[[5.0, 10.0, 20.0, 40.0]] * 2])
     raw = plain.targets(returns, rewards, discounts, after)
@@ -73,12 +73,12 @@ def test_a_backup_is_the_same_law_in_any_unit() -> None:
 def test_statistics_weigh_the_first_rollouts_evenly_and_then_forget() -> None:
     scale = ReturnScale()
     for mean in (0.0, 10.0, 20.0):
-        scale.absorb(torch.tensor([[mean - 1.0, mean + 1.0]]), torch.ones(1, 2, dtype=torch.bool))
+        scale.update_statistics(torch.tensor([[mean - 1.0, mean + 1.0]]), torch.ones(1, 2, dtype=torch.bool))
     # of {−1, 1, 9, 11, 19, 21}: mean 10, variance 1 + 200/3
     assert float(scale.mean) == pytest.approx(10.0)
     assert float(scale.std) == pytest.approx((1.0 + 200.0 / 3.0) ** 0.5)
     for _ in range(200):
-        scale.absorb(torch.tensor([[-2.0, 2.0]]), torch.ones(1, 2, dtype=torch.bool))
+        scale.update_statistics(torch.tensor([[-2.0, 2.0]]), torch.ones(1, 2, dtype=torch.bool))
     assert float(scale.mean) == pytest.approx(0.0, abs=1e-3)
     assert float(scale.std) == pytest.approx(2.0, abs=1e-3)
 
@@ -86,10 +86,10 @@ def test_statistics_weigh_the_first_rollouts_evenly_and_then_forget() -> None:
 def test_returns_without_spread_do_not_blow_up_the_unit() -> None:
     scale = ReturnScale()
     for _ in range(500):
-        scale.absorb(torch.full((2, 2), 7.0), torch.ones(2, 2, dtype=torch.bool))
+        scale.update_statistics(torch.full((2, 2), 7.0), torch.ones(2, 2, dtype=torch.bool))
     assert float(scale.std) == pytest.approx(7e-4)
     zero = ReturnScale()
-    zero.absorb(torch.zeros(2, 2), torch.ones(2, 2, dtype=torch.bool))
+    zero.update_statistics(torch.zeros(2, 2), torch.ones(2, 2, dtype=torch.bool))
     assert float(zero.std) == 1.0
 
 
@@ -103,9 +103,9 @@ def test_without_returns_other_than_0_raw_predictions_are_0() -> None:
         assert not critic.risk(critic(seen), 0.1).any()
         nothing = torch.zeros(3, 2)
         assert not critic.targets(nothing, nothing, nothing, critic(seen)[:, None].expand(3, 2, -1)).any()
-        critic.absorb(nothing, valid(nothing))
+        critic.update_statistics(nothing, valid(nothing))
     returns = torch.tensor([[1e-6, 3e-6]])
-    critic.absorb(returns, valid(returns))
+    critic.update_statistics(returns, valid(returns))
     assert torch.equal(inner.head.weight, weight)  # they only set the unit
     # of three rollouts of zeros and one of {1, 3} millionths: mean ½, variance ¼·1 + 3/16·2²
     assert float(critic.scale.mean) == pytest.approx(0.5e-6)
@@ -120,7 +120,7 @@ def test_wrappers_may_be_nested_either_way() -> None:
     outside = PopArt(Twin(ScalarCritic(2, init(1)), ScalarCritic(2, init(2)), views))
     returns, seen = 5.0 + 3.0 * normal_sample(8).view(4, 2), torch.randn(4, 2)
     for critic in (inside, outside):
-        critic.absorb(returns, valid(returns))
+        critic.update_statistics(returns, valid(returns))
     torch.testing.assert_close(inside(seen), outside(seen))
     torch.testing.assert_close(inside.mean(inside(seen)), outside.mean(outside(seen)))
 
@@ -132,9 +132,9 @@ def test_the_lower_twin_is_believed_and_their_gap_is_measured() -> None:
     assert twin.mean(prediction).tolist() == [[1.0, 4.0]]
     assert twin.risk(prediction, 0.1).tolist() == [[1.0, 4.0]]
     returns = torch.zeros(1, 2)
-    assert twin.measures(prediction, returns, valid(returns)) == {"train/critic_gap": 1.5}
+    assert twin.metrics(prediction, returns, valid(returns)) == {"train/critic_gap": 1.5}
     first = torch.tensor([[True, False]])
-    assert twin.measures(prediction, returns, first) == {"train/critic_gap": 2.0}
+    assert twin.metrics(prediction, returns, first) == {"train/critic_gap": 2.0}
 
 
 def test_a_twin_is_clipped_around_its_own_old_prediction() -> None:

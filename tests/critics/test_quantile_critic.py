@@ -1,4 +1,4 @@
-"""The law of the return as quantiles (C04, C05, C06, R01)."""
+"""The distribution of the return as quantiles (C04, C05, C06, R01)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build(
     return QuantileCritic(n_features, Initializer(torch.Generator().manual_seed(0)), n, kappa, mode, backup)
 
 
-def test_quantiles_of_a_normal_law_are_found() -> None:
+def test_quantiles_of_a_normal_distribution_are_found() -> None:
     """Within 2 % of its spread; CVaR within 2 % of the closed form −φ(z)/α."""
     critic = build()
     fitted = fit(critic, normal_sample())
@@ -34,7 +34,7 @@ def test_quantiles_of_a_normal_law_are_found() -> None:
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0], ids=["crash", "jackpot"])
-def test_quantiles_of_a_skewed_law_are_found(sign: float) -> None:
+def test_quantiles_of_a_skewed_distribution_are_found(sign: float) -> None:
     """±exp(Z/2); CVaR_α of −exp(sZ) is −exp(s²/2)·Φ(s − z_{1−α})/α, of exp(sZ) it is exp(s²/2)·Φ(z_α − s)/α."""
     s = 0.5
     sample = sign * torch.exp(s * normal_sample())
@@ -70,8 +70,8 @@ def test_kappa_is_relative_to_the_spread_of_the_returns() -> None:
     """A critic of returns a hundred times as large has a hundred times the loss, and the same gradient."""
     small, large = build(kappa=0.3), build(kappa=0.3)
     sample, valid = normal_sample(64)[:, None], torch.ones(64, 1, dtype=torch.bool)
-    small.absorb(sample, valid)
-    large.absorb(100.0 * sample, valid)
+    small.update_statistics(sample, valid)
+    large.update_statistics(100.0 * sample, valid)
     quantiles = torch.linspace(-1.0, 1.0, 32).expand(64, 32)
     one = small.loss(quantiles, quantiles, sample[:, 0], None).loss
     two = large.loss(100.0 * quantiles, quantiles, 100.0 * sample[:, 0], None).loss
@@ -91,7 +91,7 @@ def test_tails_are_read_from_sorted_quantiles() -> None:
 
 
 def test_a_backup_keeps_the_spread_that_a_return_through_the_mean_loses() -> None:
-    """s₀ → s₁ → end, the last reward −1 or 1. The 1-step return of s₀ is γ·V(s₁) = 0; its law is −γ or γ."""
+    """s₀ → s₁ → end, the last reward −1 or 1. The 1-step return of s₀ is γ·V(s₁) = 0; its distribution is −γ or γ."""
     after = torch.tensor([-1.0] * 16 + [1.0] * 16).view(1, 1, 32)
     reward, discount = torch.zeros(1, 1), torch.full((1, 1), 0.9)
     returns = reward + discount * after.mean(-1)
@@ -99,7 +99,7 @@ def test_a_backup_keeps_the_spread_that_a_return_through_the_mean_loses() -> Non
     fitted = []
     for backup in (False, True):
         critic = build(backup=backup)
-        critic.absorb(torch.tensor([[-1.0], [1.0]]).repeat(32, 1), valid)
+        critic.update_statistics(torch.tensor([[-1.0], [1.0]]).repeat(32, 1), valid)
         wanted = critic.targets(returns, reward, discount, after)[0].expand(64, *([32] if backup else []))
         optimizer = torch.optim.Adam(critic.parameters(), 0.02)
         for _ in range(400):
@@ -108,10 +108,10 @@ def test_a_backup_keeps_the_spread_that_a_return_through_the_mean_loses() -> Non
             critic.loss(prediction, prediction, wanted, None).loss.mean().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         fitted.append((critic, critic(one[:1]).detach()))
-    (plain, narrow), (law, wide) = fitted
+    (plain, narrow), (distribution, wide) = fitted
     assert float(plain.risk(narrow, 0.25)) == pytest.approx(0.0, abs=0.05)
-    assert float(law.risk(wide, 0.25)) == pytest.approx(-0.9, abs=0.05)
-    assert float(law.mean(wide)) == pytest.approx(0.0, abs=0.05)
+    assert float(distribution.risk(wide, 0.25)) == pytest.approx(-0.9, abs=0.05)
+    assert float(distribution.mean(wide)) == pytest.approx(0.0, abs=0.05)
 
 
 def test_a_backup_ends_with_the_episode() -> None:

@@ -34,7 +34,7 @@ def test_the_page_is_up_to_date(generator: ModuleType) -> None:
 
 def test_the_audited_rule_has_the_errors_that_were_found(generator: ModuleType) -> None:
     """With exact quantiles of N(0, 1): 4.6 and 18 % at N = 21, 2.3 and 13 % at N = 32, for α = 0.05 and 0.01."""
-    found = {(c.n, c.alpha): c.audited for c in _cells(generator) if c.law == "normal"}
+    found = {(c.n, c.alpha): c.audited for c in _cells(generator) if c.distribution == "normal"}
     for cell, error in {(21, 0.05): 0.046, (21, 0.01): 0.18, (32, 0.05): 0.023, (32, 0.01): 0.13}.items():
         assert found[cell] == pytest.approx(error, abs=0.002)
 

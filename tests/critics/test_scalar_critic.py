@@ -52,7 +52,7 @@ def test_targets_far_beyond_the_range_are_not_clipped() -> None:
     assert result.loss.item() == 1e6
 
 
-def test_its_law_is_a_point() -> None:
+def test_its_distribution_is_a_point() -> None:
     prediction = column(1.5, -2.0)
     for alpha in (0.01, 0.5, 1.0):
         assert critic().risk(prediction, alpha).tolist() == critic().mean(prediction).tolist() == [1.5, -2.0]

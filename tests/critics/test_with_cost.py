@@ -22,8 +22,8 @@ def costed(case: Case) -> tuple[Critic, WithCost]:
     settings = CriticConfig.model_validate(case.critic)
     alone, both = case.build(), WithCost(case.build(), build_cost_critic(settings, F, Initializer(generator(9))))
     for critic in (alone, both):
-        critic.absorb(2.0 * grid(7), everything())
-    both.absorb_costs(torch.tensor([1.0, -1.0]).repeat(T, N // 2), everything())
+        critic.update_statistics(2.0 * grid(7), everything())
+    both.update_cost_statistics(torch.tensor([1.0, -1.0]).repeat(T, N // 2), everything())
     return alone, both
 
 
@@ -42,8 +42,8 @@ def test_it_answers_as_the_critic_alone(case: Case) -> None:
     assert torch.equal(both.mean(joint), alone.mean(single))
     assert torch.equal(both.risk(joint, 0.25), alone.risk(single, 0.25))
     assert torch.equal(both.quantile(joint, 0.5), alone.quantile(single, 0.5))
-    measured = both.measures(joint.detach().view(T, N, -1), grid(), everything())
-    assert measured == alone.measures(single.detach().view(T, N, -1), grid(), everything())
+    metrics = both.metrics(joint.detach().view(T, N, -1), grid(), everything())
+    assert metrics == alone.metrics(single.detach().view(T, N, -1), grid(), everything())
 
 
 @every
@@ -82,7 +82,7 @@ def test_the_heads_hold_every_parameter_once(case: Case) -> None:
 
 def test_popart_keeps_what_was_predicted_of_the_cost() -> None:
     _, both = costed(next(case for case in CHOSEN if case.has(kind="scalar", popart=True, twin="none")))
-    both.absorb_costs(grid(3), everything())
+    both.update_cost_statistics(grid(3), everything())
     before = both.mean_cost(both(features())).detach()
-    both.absorb_costs(30.0 + 5.0 * grid(4), everything())
+    both.update_cost_statistics(30.0 + 5.0 * grid(4), everything())
     torch.testing.assert_close(both.mean_cost(both(features())).detach(), before, rtol=1e-4, atol=1e-4)

@@ -38,8 +38,8 @@ def test_the_settings_nearest_to_sb3_have_its_rollout_and_plain_critic() -> None
     )
     assert nearest.rollout_rows == Config().rollout_rows == 2048
     assert nearest.batch_size == Config().batch_size == 64
-    assert Config().critic.in_spreads
-    assert not nearest.critic.in_spreads
+    assert Config().critic.in_return_stds
+    assert not nearest.critic.in_return_stds
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_machine_code_gives_the_same_loss_and_gradient(critic: dict[str, Any]) -
     torch._dynamo.reset()
     case = Case(critic, clips=True)
     built = case.build()
-    built.absorb(grid(), everything())
+    built.update_statistics(grid(), everything())
     old, wanted = built(features(5)).detach(), targets_of(built)
 
     def mean_loss(seen: torch.Tensor) -> torch.Tensor:

@@ -48,13 +48,13 @@ def test_acting_draws_from_the_same_law(case: Case, form: str) -> None:
     noise = sampler_of(family).noise(1, n, torch.Generator().manual_seed(0))
     action = sampler_of(family).sample(many.numpy(), None if mask is None else mask.numpy(), noise[0])
     require_compiled_alike(family, many.numpy(), None if mask is None else mask.numpy(), noise, action)
-    law = brute_force(case, params.double().expand(B, -1), masks)
+    distribution = brute_force(case, params.double().expand(B, -1), masks)
     drawn, counts = np.unique(action, axis=0, return_counts=True)
-    seen = dict.fromkeys(law, 0) | {
+    seen = dict.fromkeys(distribution, 0) | {
         tuple(int(c) for c in choice): int(count) for choice, count in zip(drawn, counts, strict=True)
     }
-    assert seen.keys() == law.keys()
-    for choice, log_probs in law.items():
+    assert seen.keys() == distribution.keys()
+    for choice, log_probs in distribution.items():
         p = math.exp(log_probs[0])
         assert abs(seen[choice] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 1e-12
 

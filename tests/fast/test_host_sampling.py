@@ -43,7 +43,7 @@ def parameters(family: Family, n: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("legal", [None, [True, False, True, True]])
-def test_choices_come_as_often_as_their_law_says(legal: list[bool] | None) -> None:
+def test_choices_come_as_often_as_their_distribution_says(legal: list[bool] | None) -> None:
     family = FAMILIES["categorical"]
     params = parameters(family, N)
     mask = None if legal is None else np.tile(np.array(legal), (N, 1))

@@ -137,7 +137,10 @@ BOMBS: dict[str, dict[str, Any]] = {
     "adaptive rate": {"learner.plan.adapted_rate": 1e300},
     "many episodes": {"learner.collector.episodes.recent": [[0, 1.0, 1, 0.0, None]] * 30_000},
     "episodes of texts": {"learner.collector.episodes.recent": [["a", "b", "c", "d", "e"]]},
-    "envs that are many": {"learner.collector.live": [True] * 50_000, "learner.collector.fresh": [True] * 50_000},
+    "envs that are many": {
+        "learner.collector.active": [True] * 50_000,
+        "learner.collector.episode_start": [True] * 50_000,
+    },
     "envs of other states": {"learner.collector.envs": [[0, {"own": JUNK}, None], [0, {"said": JUNK}, None]]},
     "states of huge arrays": {
         "learner.collector.envs": [[0, {"said": {"array": [0], "dtype": "U900000000", "shape": [10**12]}}, None]] * 2

@@ -6,8 +6,8 @@ import torch
 from surefoot.math.advantages import (
     normalize,
     normalize_by_env,
-    spread_is_zero,
-    spread_is_zero_by_env,
+    std_is_zero,
+    std_is_zero_by_env,
 )
 
 
@@ -53,13 +53,13 @@ def test_invalid_entries_are_zero_and_have_no_influence() -> None:
 )
 def test_without_spread_the_result_is_zero_and_says_so(advantages: torch.Tensor) -> None:
     assert torch.equal(normalize(advantages), torch.zeros_like(advantages))
-    assert bool(spread_is_zero(advantages))
+    assert bool(std_is_zero(advantages))
 
 
 def test_a_real_spread_on_a_large_offset_is_kept() -> None:
     advantages = 1e6 + torch.tensor([-10.0, 10.0])
     torch.testing.assert_close(normalize(advantages), torch.tensor([-(0.5**0.5), 0.5**0.5]))
-    assert not bool(spread_is_zero(advantages))
+    assert not bool(std_is_zero(advantages))
 
 
 @pytest.mark.parametrize("scale", [1e-38, 1e-20, 1e20, 1e37])
@@ -71,8 +71,8 @@ def test_the_scale_does_not_matter(scale: float) -> None:
 def test_the_magnitude_of_what_was_subtracted_raises_the_tolerance() -> None:
     # Returns and values of size 1e6 differ in their last bits only.
     advantages = torch.tensor([0.0625, -0.0625, 0.125, 0.0])
-    assert not bool(spread_is_zero(advantages))
-    assert bool(spread_is_zero(advantages, magnitude=1e6))
+    assert not bool(std_is_zero(advantages))
+    assert bool(std_is_zero(advantages, magnitude=1e6))
     assert torch.equal(normalize(advantages, magnitude=torch.tensor(1e6)), torch.zeros(4))
 
 
@@ -80,19 +80,19 @@ def test_no_valid_entry_gives_zeros() -> None:
     advantages, nothing = torch.full((3, 2), torch.nan), torch.zeros(3, 2)
     assert torch.equal(normalize(advantages, nothing), nothing)
     assert torch.equal(normalize_by_env(advantages, nothing), nothing)
-    assert bool(spread_is_zero(advantages, nothing))
+    assert bool(std_is_zero(advantages, nothing))
     assert normalize(torch.zeros(0, 2)).shape == (0, 2)
-    assert bool(spread_is_zero(torch.zeros(0, 2)))
-    assert spread_is_zero_by_env(torch.zeros(0, 2)).tolist() == [True, True]
+    assert bool(std_is_zero(torch.zeros(0, 2)))
+    assert std_is_zero_by_env(torch.zeros(0, 2)).tolist() == [True, True]
 
 
 def test_a_bad_valid_entry_is_not_hidden() -> None:
     assert bool(torch.isnan(normalize(torch.tensor([1.0, torch.nan, 2.0]))).all())
-    assert not bool(spread_is_zero(torch.tensor([1.0, torch.nan, 2.0])))
+    assert not bool(std_is_zero(torch.tensor([1.0, torch.nan, 2.0])))
 
 
 def test_by_env_each_column_has_its_own_statistics() -> None:
     advantages = torch.tensor([[2.0, 200.0, 5.0], [4.0, 400.0, 5.0], [6.0, 600.0, 5.0]])
     expected = torch.tensor([[-1.0, -1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
     torch.testing.assert_close(normalize_by_env(advantages), expected)
-    assert spread_is_zero_by_env(advantages).tolist() == [False, False, True]
+    assert std_is_zero_by_env(advantages).tolist() == [False, False, True]

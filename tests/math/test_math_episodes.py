@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from surefoot.math.episodes import OpenSums, spread_back, sum_episodes
+from surefoot.math.episodes import OpenSums, broadcast_to_steps, sum_episodes
 
 
 def column(*numbers: float) -> Tensor:
@@ -39,12 +39,12 @@ def test_a_lost_episode_leaves_nothing_behind() -> None:
     start, valid = marks(1, 0, 1, 0), marks(1, 0, 1, 1)
     totals, _ = sum_episodes(column(5, torch.nan, 1, 2), start, valid, 1.0, OpenSums.empty(1))
     assert totals[:, 0].tolist() == [5, 5, 1, 3]
-    spread, reached = spread_back(totals, start, marks(0, 0, 0, 1), valid)
+    spread, reached = broadcast_to_steps(totals, start, marks(0, 0, 0, 1), valid)
     assert spread[:, 0].tolist() == [0, 0, 3, 3]
     assert reached[:, 0].tolist() == [False, False, True, True]
 
 
 def test_a_rollout_in_which_nothing_ends_is_credited_nothing() -> None:
-    spread, reached = spread_back(column(1, 2, 3, 4), marks(1, 0, 0, 0), marks(0, 0, 0, 0), ALL)
+    spread, reached = broadcast_to_steps(column(1, 2, 3, 4), marks(1, 0, 0, 0), marks(0, 0, 0, 0), ALL)
     assert not spread.any()
     assert not reached.any()

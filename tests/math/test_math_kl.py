@@ -104,7 +104,7 @@ def test_bernoulli_kl_by_hand_and_finite_at_extreme_logits() -> None:
     assert bool(torch.isfinite(gradient).all())
 
 
-def test_beta_kl_of_a_law_with_itself_is_zero_and_summed_over_dimensions() -> None:
+def test_beta_kl_of_a_distribution_with_itself_is_zero_and_summed_over_dimensions() -> None:
     alpha, beta = torch.tensor([[1.5, 30.0]]), torch.tensor([[2.5, 0.7]])
     assert float(beta_kl(alpha, beta, alpha, beta)) == pytest.approx(0.0, abs=1e-5)
     one = torch.ones(1, 1)

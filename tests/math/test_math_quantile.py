@@ -69,12 +69,12 @@ def _fitted(samples: Tensor, n: int, kappa: float) -> Tensor:
     return quantiles.detach().squeeze(0)
 
 
-@pytest.mark.parametrize("law", ["normal", "skewed"])
-def test_fitted_quantiles_land_on_those_of_the_law(law: str) -> None:
+@pytest.mark.parametrize("distribution", ["normal", "skewed"])
+def test_fitted_quantiles_land_on_those_of_the_law(distribution: str) -> None:
     n = 8
     z = torch.special.ndtri((torch.arange(4000, dtype=torch.float64) + 0.5) / 4000)
     exact = torch.special.ndtri(midpoints(n, dtype=torch.float64))
-    samples, expected = (z, exact) if law == "normal" else (torch.exp(0.5 * z), torch.exp(0.5 * exact))
+    samples, expected = (z, exact) if distribution == "normal" else (torch.exp(0.5 * z), torch.exp(0.5 * exact))
     spread = float(samples.std())
     torch.testing.assert_close(_fitted(samples, n, 0.02 * spread), expected, rtol=0.02, atol=0.02 * spread)
 

@@ -61,7 +61,7 @@ def test_one_quantile_and_constant_quantiles_are_their_own_tail(rule: Rule) -> N
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.25, 0.5])
 @pytest.mark.parametrize("n", [21, 32, 51, 101])
 @pytest.mark.filterwarnings("ignore::surefoot.errors.SurefootWarning")
-def test_tail_rule_is_exact_for_normal_laws(n: int, alpha: float) -> None:
+def test_tail_rule_is_exact_for_normal_distributions(n: int, alpha: float) -> None:
     q = 3.0 + 2.0 * torch.special.ndtri(midpoints(n, dtype=torch.float64)).float()
     score = float(torch.special.ndtri(torch.tensor(alpha, dtype=torch.float64)))
     density = math.exp(-0.5 * score * score) / math.sqrt(2.0 * math.pi)
@@ -83,17 +83,24 @@ def test_the_default_rule_wins_every_cell_of_the_error_table() -> None:
 
 
 def test_the_error_table_holds_its_promised_figures() -> None:
-    errors = {(tail.law, tail.n, tail.alpha): abs(tail.relative_error) for _, tail in _cells()}
+    errors = {(tail.distribution, tail.n, tail.alpha): abs(tail.relative_error) for _, tail in _cells()}
     # The audited rule is off by 2.3 % and 13 % here; ours may be at most half of that.
     assert errors["normal", 32, 0.05] < 1e-4
     assert errors["normal", 32, 0.01] < 1e-4
-    assert max(error for (law, _, _), error in errors.items() if law == "student-t(3)") < 0.16
-    assert max(error for (law, _, alpha), error in errors.items() if law == "student-t(3)" and alpha > 0.02) < 0.06
-    assert max(error for (law, _, _), error in errors.items() if "lognormal" in law) < 0.026
+    assert max(error for (distribution, _, _), error in errors.items() if distribution == "student-t(3)") < 0.16
+    assert (
+        max(
+            error
+            for (distribution, _, alpha), error in errors.items()
+            if distribution == "student-t(3)" and alpha > 0.02
+        )
+        < 0.06
+    )
+    assert max(error for (distribution, _, _), error in errors.items() if "lognormal" in distribution) < 0.026
 
 
 def test_the_step_figures_are_those_of_the_audit() -> None:
-    errors = {(step.law, step.n, step.alpha): step.relative_error for step, _ in _cells()}
+    errors = {(step.distribution, step.n, step.alpha): step.relative_error for step, _ in _cells()}
     assert errors["normal", 32, 0.05] == pytest.approx(0.043, abs=0.001)
     assert errors["normal", 21, 0.01] == pytest.approx(0.257, abs=0.001)
 
@@ -178,7 +185,7 @@ def test_mean_cvar_mixes_by_weight() -> None:
         mean_cvar(mean, cvar, 1.5)
 
 
-def test_wang_shifts_a_normal_law_by_eta_standard_deviations() -> None:
+def test_wang_shifts_a_normal_distribution_by_eta_standard_deviations() -> None:
     q = torch.special.ndtri(midpoints(2000, dtype=torch.float64))
     assert float(wang_from_quantiles(q, -0.75)) == pytest.approx(-0.75, abs=0.01)
     assert float(wang_from_quantiles(q, 0.5)) == pytest.approx(0.5, abs=0.01)

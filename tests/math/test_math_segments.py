@@ -1,4 +1,4 @@
-"""Laws side by side: what a reader can work out, and the corners."""
+"""Categoricals side by side: what a reader can work out, and the corners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from surefoot.math import segments as math_segments
 from surefoot.math.segments import Segments
 
 
-def test_the_columns_of_three_laws() -> None:
+def test_the_columns_of_three_distributions() -> None:
     segments = Segments.of([2, 3, 1])
     assert segments.owner.tolist() == [0, 0, 1, 1, 1, 2]
     assert segments.first.tolist() == [0, 2, 5]
@@ -23,17 +23,17 @@ def test_the_columns_of_three_laws() -> None:
 def test_probabilities_by_hand() -> None:
     segments = Segments.of([2, 3])
     logits = torch.log(torch.tensor([[1.0, 3.0, 2.0, 2.0, 4.0]]))
-    laws = math_segments.normalize(logits, None, segments)
-    p = math_segments.log_probs(laws, segments).exp()
+    distributions = math_segments.normalize(logits, None, segments)
+    p = math_segments.log_probs(distributions, segments).exp()
     assert p[0].tolist() == pytest.approx([0.25, 0.75, 0.25, 0.25, 0.5])
-    entropy = math_segments.entropy(laws, segments)[0].tolist()
+    entropy = math_segments.entropy(distributions, segments)[0].tolist()
     assert entropy == pytest.approx([0.25 * math.log(4) + 0.75 * math.log(4 / 3), 1.5 * math.log(2)])
 
 
-def test_a_law_far_below_the_others_keeps_its_digits() -> None:
+def test_a_distribution_far_below_the_others_keeps_its_digits() -> None:
     segments = Segments.of([2, 2])
-    laws = math_segments.normalize(torch.tensor([[500.0, 501.0, -500.0, -499.0]]), None, segments)
-    p = math_segments.log_probs(laws, segments).exp()[0].tolist()
+    distributions = math_segments.normalize(torch.tensor([[500.0, 501.0, -500.0, -499.0]]), None, segments)
+    p = math_segments.log_probs(distributions, segments).exp()[0].tolist()
     assert p[:2] == pytest.approx(p[2:])
     assert p[0] == pytest.approx(1 / (1 + math.e))
 
@@ -43,27 +43,27 @@ def test_an_illegal_entry_has_no_probability_no_influence_and_no_gradient(dtype:
     segments = Segments.of([3, 2])
     mask = torch.tensor([[True, False, True, True, False]])
     logits = torch.tensor([[0.0, torch.nan, 0.0, 5.0, torch.inf]], dtype=dtype, requires_grad=True)
-    laws = math_segments.normalize(logits, mask, segments)
-    log_probs = math_segments.log_probs(laws, segments)
+    distributions = math_segments.normalize(logits, mask, segments)
+    log_probs = math_segments.log_probs(distributions, segments)
     assert log_probs.isfinite().all()
     assert log_probs.exp()[0].tolist() == pytest.approx([0.5, 0.0, 0.5, 1.0, 0.0])
-    entropy = math_segments.entropy(laws, segments)
+    entropy = math_segments.entropy(distributions, segments)
     assert entropy[0].tolist() == pytest.approx([math.log(2), 0.0], abs=1e-2)
     assert entropy[0, 1] == 0.0
-    total = math_segments.log_prob(laws, torch.tensor([[2, 0]]), segments).sum() + entropy.sum()
+    total = math_segments.log_prob(distributions, torch.tensor([[2, 0]]), segments).sum() + entropy.sum()
     (gradient,) = torch.autograd.grad(total, logits)
     assert gradient.isfinite().all()
     assert gradient[0, [1, 4]].tolist() == [0.0, 0.0]
     assert gradient[0, 3] == 0.0, "a single legal choice cannot become more likely"
 
 
-def test_a_law_without_legal_entries_stays_finite() -> None:
+def test_a_distribution_without_legal_entries_stays_finite() -> None:
     segments = Segments.of([2, 2])
     logits = torch.tensor([[1.0, 2.0, 3.0, 4.0]], requires_grad=True)
-    laws = math_segments.normalize(logits, torch.tensor([[False, False, True, True]]), segments)
-    entropy = math_segments.entropy(laws, segments)
+    distributions = math_segments.normalize(logits, torch.tensor([[False, False, True, True]]), segments)
+    entropy = math_segments.entropy(distributions, segments)
     assert entropy[0, 0] == 0.0
-    assert math_segments.log_probs(laws, segments)[0, :2].exp().tolist() == [0.0, 0.0]
+    assert math_segments.log_probs(distributions, segments)[0, :2].exp().tolist() == [0.0, 0.0]
     (gradient,) = torch.autograd.grad(entropy.sum(), logits)
     assert gradient.isfinite().all()
 
@@ -71,16 +71,16 @@ def test_a_law_without_legal_entries_stays_finite() -> None:
 def test_padding_is_never_drawn() -> None:
     """With noise that would make every padded entry win."""
     segments = Segments.of([1, 3])
-    laws = math_segments.normalize(torch.zeros(1, 4), None, segments)
+    distributions = math_segments.normalize(torch.zeros(1, 4), None, segments)
     log_noise = torch.tensor([[[0.0, -50.0, -50.0], [0.0, -1.0, 0.0]]])
-    assert math_segments.draw(laws, segments, log_noise).tolist() == [[0, 1]]
+    assert math_segments.draw(distributions, segments, log_noise).tolist() == [[0, 1]]
 
 
 def test_leading_axes_are_kept() -> None:
     segments = Segments.of([2, 3])
-    laws = math_segments.normalize(torch.zeros(4, 6, 5), torch.ones(4, 6, 5, dtype=torch.bool), segments)
-    assert math_segments.entropy(laws, segments).shape == (4, 6, 2)
-    assert math_segments.draw(laws, segments, None).shape == (4, 6, 2)
+    distributions = math_segments.normalize(torch.zeros(4, 6, 5), torch.ones(4, 6, 5, dtype=torch.bool), segments)
+    assert math_segments.entropy(distributions, segments).shape == (4, 6, 2)
+    assert math_segments.draw(distributions, segments, None).shape == (4, 6, 2)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_leading_axes_are_kept() -> None:
         ([1, 1, 1, 1, 30, 30], ((4, 1), (2, 30))),
     ],
 )
-def test_laws_are_filled_up_in_blocks(sizes: list[int], blocks: tuple[tuple[int, int], ...]) -> None:
+def test_distribution_are_padded_in_blocks(sizes: list[int], blocks: tuple[tuple[int, int], ...]) -> None:
     segments = Segments.of(sizes)
     assert segments.blocks == blocks
     assert len(segments.place) <= 2 * sum(sizes)
@@ -104,7 +104,8 @@ def test_laws_are_filled_up_in_blocks(sizes: list[int], blocks: tuple[tuple[int,
 @pytest.mark.parametrize("scale", [1.0, 1e4, 1e30])
 @pytest.mark.parametrize("sizes", [[2, 3, 4], [2, 2, 50], [50, 2, 2], [3]])
 def test_chosen_entries_are_those_of_each_law(sizes: list[int], scale: float) -> None:
-    """Against one softmax after the other, with gradient: legal and illegal entries, and laws with one legal entry."""
+    """Against one softmax after the other, with gradient: legal and illegal entries, and distributions with one legal
+    entry."""
     generator = torch.Generator().manual_seed(0)
     n_rows, segments = 7, Segments.of(sizes)
     logits = (scale * torch.randn(n_rows, sum(sizes), generator=generator, dtype=torch.float64)).requires_grad_()
@@ -127,7 +128,7 @@ def test_chosen_entries_are_those_of_each_law(sizes: list[int], scale: float) ->
     torch.testing.assert_close(own, other)
 
 
-def test_no_laws_have_no_entries() -> None:
+def test_no_distribution_have_no_entries() -> None:
     found = math_segments.chosen(torch.zeros(4, 0), torch.zeros(0, 4), Segments.of([]))
     assert [x.shape for x in found] == [(0, 4), (0, 4)]
 

@@ -103,7 +103,7 @@ def test_atoms_are_shifted_and_scaled_like_quantiles() -> None:
     assert clip_atoms(probs, old, atoms, 0.5, "per_quantile")[0, 2:].tolist() == [0.5, 1.5]
 
 
-def test_the_clipped_law_keeps_mean_and_spread_within_bounds() -> None:
+def test_the_clipped_distribution_keeps_mean_and_spread_within_bounds() -> None:
     torch.manual_seed(0)
     atoms = torch.linspace(-10.0, 10.0, 101)
 

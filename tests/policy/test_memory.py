@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from surefoot.config import Config, MemoryConfig
 from surefoot.nets.init import Initializer
-from surefoot.policy.memory import Memory, Recall, Recurrent, build_memory
+from surefoot.policy.memory import Memory, Recurrent, SequenceBatch, build_memory
 
 F, H = 3, 5
 every_kind = pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -54,12 +54,12 @@ def test_rows_of_padded_sequences_are_those_of_each_alone(kind: str) -> None:
     """Three sequences of 3, 1 and 2 rows, one after the other; what fills them up is not read back."""
     memory = memory_of(kind)
     features, start = torch.randn(6, F), torch.randn(3, memory.state_size)
-    recall = Recall(torch.tensor([3, 1, 2]), torch.tensor([2, 0, 1]), start[[1, 2, 0]])
-    assert torch.equal(recall.start, start)
-    place, row = recall.padded
+    sequences = SequenceBatch(torch.tensor([3, 1, 2]), torch.tensor([2, 0, 1]), start[[1, 2, 0]])
+    assert torch.equal(sequences.start, start)
+    place, row = sequences.padded
     assert place.tolist() == [[0, 1, 2], [3, 0, 0], [4, 5, 0]]
     assert row.tolist() == [0, 1, 2, 3, 6, 7]
-    together = memory.rows(features, recall, slice(None))
+    together = memory.rows(features, sequences, slice(None))
     first = 0
     for s, length in enumerate((3, 1, 2)):
         alone, _ = one_by_one(memory, features[None, first : first + length], start[s : s + 1])

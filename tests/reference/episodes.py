@@ -21,7 +21,7 @@ def sums(x: Matrix, start: Matrix, valid: Matrix, gamma: float) -> list[list[flo
     return found
 
 
-def spread_back(
+def broadcast_to_steps(
     values: Matrix, start: Matrix, done: Matrix, valid: Matrix
 ) -> tuple[list[list[float]], list[list[bool]]]:
     """Walk forward from each step to the end of its episode, if that comes before the next one begins."""

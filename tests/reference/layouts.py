@@ -24,6 +24,6 @@ def flags(rng: torch.Generator, *shape: int, probability: float) -> Tensor:
     return torch.rand(shape, generator=rng) < probability
 
 
-def law(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def distribution(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Random probabilities over the last dimension, some of them tiny."""
     return torch.softmax(3.0 * torch.randn(shape, generator=rng, dtype=dtype), -1)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from reference import episodes as slow
 from reference.layouts import QUICK, flags, generator, normal, seeds
-from surefoot.math.episodes import OpenSums, spread_back, sum_episodes
+from surefoot.math.episodes import OpenSums, broadcast_to_steps, sum_episodes
 
 probabilities = st.sampled_from([0.0, 0.1, 0.4, 1.0])
 sizes = st.tuples(st.integers(1, 12), st.integers(1, 4))
@@ -59,7 +59,7 @@ def test_spreading_equals_the_walk(seed: int, shape: tuple[int, int], ends: floa
     rng = generator(seed)
     values = normal(rng, *shape, dtype=torch.float64)
     start, done, valid = layout(rng, shape, ends, losses)
-    actual, reached = spread_back(values, start, done, valid)
-    expected, known = slow.spread_back(values.tolist(), start.tolist(), done.tolist(), valid.tolist())
+    actual, reached = broadcast_to_steps(values, start, done, valid)
+    expected, known = slow.broadcast_to_steps(values.tolist(), start.tolist(), done.tolist(), valid.tolist())
     assert actual.tolist() == expected
     assert reached.tolist() == known

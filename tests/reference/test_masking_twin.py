@@ -14,7 +14,9 @@ from surefoot.math.masking import masked_entropy, masked_log_softmax, normalized
 
 @QUICK
 @given(seeds, st.integers(1, 8), st.sampled_from([0.1, 3.0, 300.0]), st.sampled_from([0.0, 0.3, 0.7]))
-def test_masked_law_equals_the_law_over_legal_actions(seed: int, k: int, scale: float, illegal: float) -> None:
+def test_masked_distribution_equals_the_distribution_over_legal_actions(
+    seed: int, k: int, scale: float, illegal: float
+) -> None:
     rng = generator(seed)
     logits, mask = normal(rng, 5, k, scale=scale), ~flags(rng, 5, k, probability=illegal)
     mask[:, 0] = True

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import risk as slow
-from reference.layouts import QUICK, generator, law, normal, seeds
+from reference.layouts import QUICK, distribution, generator, normal, seeds
 from surefoot.errors import SurefootWarning
 from surefoot.math.risk import (
     Rule,
@@ -57,7 +57,7 @@ def test_step_rule_equals_filling_up_from_below(seed: int, n: int, alpha: float,
 @given(seeds, st.integers(1, 30), alphas)
 def test_atoms_equal_filling_up_from_below(seed: int, k: int, alpha: float) -> None:
     rng = generator(seed)
-    probs = law(rng, 4, k, dtype=torch.float64)
+    probs = distribution(rng, 4, k, dtype=torch.float64)
     atoms = normal(rng, k, dtype=torch.float64)
     expected = [slow.cvar_of_masses(row, atoms.tolist(), alpha) for row in probs.tolist()]
     torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""Laws side by side equal laws one by one."""
+"""Categoricals side by side equal distributions one by one."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def layout(seed: int, sizes: tuple[int, ...], masked: bool) -> tuple[Tensor, Ten
 @pytest.mark.parametrize("sizes", SIZES)
 @QUICK
 @given(seed=seeds)
-def test_every_law_is_normalized_by_itself(seed: int, sizes: tuple[int, ...], masked: bool) -> None:
+def test_every_distribution_is_normalized_by_itself(seed: int, sizes: tuple[int, ...], masked: bool) -> None:
     logits, others, mask = layout(seed, sizes, masked)
     segments = Segments.of(sizes)
-    laws, new = (fast.normalize(x, mask, segments) for x in (logits, others))
-    log_probs = fast.log_probs(laws, segments)
+    distributions, new = (fast.normalize(x, mask, segments) for x in (logits, others))
+    log_probs = fast.log_probs(distributions, segments)
     legal = torch.ones_like(logits, dtype=torch.bool) if mask is None else mask
     for row in range(len(logits)):
         start = 0
@@ -41,11 +41,17 @@ def test_every_law_is_normalized_by_itself(seed: int, sizes: tuple[int, ...], ma
             where = slice(start, start + size)
             p, q = (slow.softmax(x[row, where].tolist(), legal[row, where].tolist()) for x in (logits, others))
             assert log_probs[row, where].exp().tolist() == pytest.approx(p, rel=1e-12)
-            assert float(fast.entropy(laws, segments)[row, h]) == pytest.approx(slow.entropy(p), rel=1e-9, abs=1e-12)
-            assert float(fast.kl(laws, new, segments)[row, h]) == pytest.approx(slow.kl(p, q), rel=1e-9, abs=1e-12)
+            assert float(fast.entropy(distributions, segments)[row, h]) == pytest.approx(
+                slow.entropy(p), rel=1e-9, abs=1e-12
+            )
+            assert float(fast.kl(distributions, new, segments)[row, h]) == pytest.approx(
+                slow.kl(p, q), rel=1e-9, abs=1e-12
+            )
             best = max(range(size), key=lambda j: p[j])
-            assert int(fast.draw(laws, segments, None)[row, h]) == best
+            assert int(fast.draw(distributions, segments, None)[row, h]) == best
             choice = torch.zeros(len(logits), len(sizes), dtype=torch.int64)
             choice[row, h] = best
-            assert float(fast.log_prob(laws, choice, segments)[row, h]) == pytest.approx(math.log(p[best]), abs=1e-12)
+            assert float(fast.log_prob(distributions, choice, segments)[row, h]) == pytest.approx(
+                math.log(p[best]), abs=1e-12
+            )
             start += size

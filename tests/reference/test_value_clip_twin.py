@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import value_clip as slow
-from reference.layouts import QUICK, generator, law, normal, seeds
+from reference.layouts import QUICK, distribution, generator, normal, seeds
 from surefoot.math.value_clip import ClipMode, clip_atoms, clip_quantiles, clipped_value_loss
 
 ranges = st.sampled_from([0.0, 0.1, 0.7, 5.0])
@@ -53,7 +53,7 @@ def test_clipped_quantiles_equal_their_twin(
 def test_clipped_atoms_equal_their_twin(seed: int, n: int, clip_range: float, mode: ClipMode, factor: float) -> None:
     rng = generator(seed)
     atoms = torch.linspace(-3.0, 3.0, n, dtype=torch.float64)
-    probs, old = law(rng, 5, n, dtype=torch.float64), law(rng, 5, n, dtype=torch.float64)
+    probs, old = distribution(rng, 5, n, dtype=torch.float64), distribution(rng, 5, n, dtype=torch.float64)
 
     actual = clip_atoms(probs, old, atoms, clip_range, mode, spread_factor=factor)
 
@@ -69,7 +69,7 @@ def test_clipped_atoms_equal_their_twin(seed: int, n: int, clip_range: float, mo
 def test_atoms_clipped_per_quantile_stay_near_the_old_quantiles(seed: int, n: int, clip_range: float) -> None:
     rng = generator(seed)
     atoms = torch.linspace(-3.0, 3.0, n, dtype=torch.float64)
-    probs, old = law(rng, 5, n, dtype=torch.float64), law(rng, 5, n, dtype=torch.float64)
+    probs, old = distribution(rng, 5, n, dtype=torch.float64), distribution(rng, 5, n, dtype=torch.float64)
 
     actual = clip_atoms(probs, old, atoms, clip_range, "per_quantile")
 

@@ -37,9 +37,9 @@ def test_the_advantage_of_the_cost_is_subtracted() -> None:
     """Violation 2 − 1 = 1. In spreads it is 1/√1½, times 2/√1½ return per cost: λ = ¾·4/3 = 1; (A_r − A_c)/2."""
     steps = rollout()
     shaped = constraint()(steps, estimated(steps), 0.75)
-    assert shaped.measures["risk/cost"] == 2.0
-    assert shaped.measures["risk/violation"] == 1.0
-    assert shaped.measures["risk/multiplier"] == pytest.approx(1.0)
+    assert shaped.metrics["risk/cost"] == 2.0
+    assert shaped.metrics["risk/violation"] == 1.0
+    assert shaped.metrics["risk/multiplier"] == pytest.approx(1.0)
     assert shaped.advantages[:, 0].tolist() == pytest.approx([0.5, 0.5, 1.5, 2.5])
 
 
@@ -61,7 +61,7 @@ def test_neither_unit_matters() -> None:
     for factor, worth in ((1.0, 1.0), (10.0, 1.0), (1.0, 7.0)):
         steps = rollout(factor, worth)
         term = constraint(limit_per_episode=factor, multiplier_kp=3.0)
-        found.append(term(steps, estimated(steps), 0.75).measures["risk/multiplier"] * factor / worth)
+        found.append(term(steps, estimated(steps), 0.75).metrics["risk/multiplier"] * factor / worth)
     assert found == pytest.approx([found[0]] * 3)
     assert found[0] > 0.0
 
@@ -70,8 +70,8 @@ def test_the_limit_is_of_the_quantity_in_its_name() -> None:
     """Costs 2, 4 with γ = ½: 6 as a sum, 4 discounted."""
     steps = episodes(torch.zeros(2, 1), torch.tensor([[False], [True]]))._replace(cost=torch.tensor([[2.0], [4.0]]))
     known = Estimated(torch.zeros(2, 1), 1.0, torch.zeros(2, 1))
-    assert constraint()(steps, known, 0.0).measures["risk/violation"] == 5.0
-    assert constraint(limit_per_episode=None, limit_discounted=1.0)(steps, known, 0.0).measures["risk/violation"] == 3.0
+    assert constraint()(steps, known, 0.0).metrics["risk/violation"] == 5.0
+    assert constraint(limit_per_episode=None, limit_discounted=1.0)(steps, known, 0.0).metrics["risk/violation"] == 3.0
 
 
 def test_while_no_episode_ends_the_multiplier_waits_and_still_acts() -> None:
@@ -79,8 +79,8 @@ def test_while_no_episode_ends_the_multiplier_waits_and_still_acts() -> None:
     steps = episodes(torch.ones(4, 1), torch.zeros(4, 1, dtype=torch.bool))
     with pytest.warns(SurefootWarning, match="mean cost of an episode"):
         shaped = term(steps, estimated(steps), 1.0)
-    assert shaped.measures["risk/waiting"] == 1.0
-    assert shaped.measures["risk/multiplier"] == 1.0
+    assert shaped.metrics["risk/waiting"] == 1.0
+    assert shaped.metrics["risk/multiplier"] == 1.0
     assert shaped.advantages[:, 0].tolist() == [0.5, 0.5, 1.5, 2.5]
 
 
@@ -91,4 +91,4 @@ def test_it_goes_on_from_its_state() -> None:
     second.load_state(json.loads(json.dumps(first.state())))
     one, other = (term(steps, estimated(steps), 0.3) for term in (first, second))
     assert torch.equal(one.advantages, other.advantages)
-    assert one.measures == other.measures
+    assert one.metrics == other.metrics

@@ -37,16 +37,16 @@ def test_the_objective_mixes_both_advantages() -> None:
     steps = one_step_episodes(*HALF)
     shaped = objective(cvar_weight=0.75)(steps, with_returns(steps, 4.0, 0.0, 8.0, -4.0), 0.0)
     assert shaped.advantages[:, 0].tolist() == [1.75, -2.25, 2.75, -0.25]
-    assert shaped.measures["risk/cvar"] == -2.0
+    assert shaped.metrics["risk/cvar"] == -2.0
 
 
 def test_the_constraint_moves_the_multiplier_and_then_the_advantages() -> None:
     """Violation 1 − (−2) = 3, that is 3/σ spreads; λ = σ·(3/σ) = 3; (A_r + 3·A_cvar)/4."""
     steps = one_step_episodes(*HALF)
     shaped = constraint()(steps, with_returns(steps, 4.0, 0.0, 8.0, -4.0), SPREAD)
-    assert shaped.measures["risk/violation"] == 3.0
-    assert shaped.measures["risk/spread"] == pytest.approx(SPREAD)
-    assert shaped.measures["risk/multiplier"] == pytest.approx(3.0)
+    assert shaped.metrics["risk/violation"] == 3.0
+    assert shaped.metrics["risk/spread"] == pytest.approx(SPREAD)
+    assert shaped.metrics["risk/multiplier"] == pytest.approx(3.0)
     assert shaped.advantages[:, 0].tolist() == pytest.approx([1.75, -2.25, 2.75, -0.25])
 
 
@@ -55,7 +55,7 @@ def test_with_room_to_spare_the_advantages_are_those_of_the_return() -> None:
     estimated = with_returns(steps, 4.0, 0.0, 8.0, -4.0)
     shaped = constraint(limit_per_episode=-9.0)(steps, estimated, 1.0)
     assert torch.equal(shaped.advantages, estimated.advantages)
-    assert shaped.measures["risk/multiplier"] == 0.0
+    assert shaped.metrics["risk/multiplier"] == 0.0
 
 
 def test_both_terms_have_the_unit_of_the_critic() -> None:
@@ -74,7 +74,7 @@ def test_the_unit_of_the_reward_does_not_matter_to_the_multiplier(factor: float)
         term = constraint(limit_per_episode=scale, multiplier_kp=2.0)
         for returns in (HALF, (1.0, 2.0, 0.0, -4.0), (3.0, 2.0, 1.0, 0.0)):
             steps = one_step_episodes(*(scale * r for r in returns))
-            found.append(term(steps, plain(steps), 0.3).measures["risk/multiplier"])
+            found.append(term(steps, plain(steps), 0.3).metrics["risk/multiplier"])
     assert found[:3] == pytest.approx(found[3:], rel=1e-5)
     assert found[0] > 0.0
 
@@ -83,14 +83,14 @@ def test_the_limit_is_of_the_quantity_in_its_name() -> None:
     """One episode of rewards 2, 4 with γ = ½ is worth 6 as a sum and 4 discounted."""
     steps = episodes(torch.tensor([[2.0], [4.0]]), torch.tensor([[False], [True]]))
     summed = constraint()(steps, plain(steps), 0.0)
-    assert summed.measures["risk/violation"] == 1.0 - 6.0
+    assert summed.metrics["risk/violation"] == 1.0 - 6.0
     discounted = constraint(limit_per_episode=None, limit_discounted=1.0)(steps, plain(steps), 0.0)
-    assert discounted.measures["risk/violation"] == 1.0 - 4.0
+    assert discounted.metrics["risk/violation"] == 1.0 - 4.0
 
 
 def test_the_objective_is_about_the_discounted_return() -> None:
     steps = episodes(torch.tensor([[2.0], [4.0]]), torch.tensor([[False], [True]]))
-    assert objective(gamma=0.5)(steps, plain(steps), 0.0).measures["risk/cvar"] == 4.0
+    assert objective(gamma=0.5)(steps, plain(steps), 0.0).metrics["risk/cvar"] == 4.0
 
 
 def test_every_step_of_an_episode_that_ends_is_credited_and_no_other() -> None:
@@ -100,13 +100,13 @@ def test_every_step_of_an_episode_that_ends_is_credited_and_no_other() -> None:
     shaped = objective(n_envs=2, cvar_weight=1.0)(episodes(reward, ends), plain(episodes(reward, ends)), 0.0)
     # Worst half of (2, −6) is −6, the only one: the tail widens to it. VaR 2, (−6 − 2)/½ + 8 = −8; the other 8.
     assert shaped.advantages.tolist() == [[8.0, -8.0], [8.0, -8.0], [0.0, -8.0], [0.0, 0.0]]
-    assert shaped.measures["risk/credited_fraction"] == pytest.approx(5 / 8)
+    assert shaped.metrics["risk/credited_fraction"] == pytest.approx(5 / 8)
 
 
 def test_a_truncated_episode_counts_with_what_it_earned() -> None:
     steps = one_step_episodes(3.0, 1.0)
     cut = steps._replace(terminated=steps.truncated, truncated=steps.terminated)
-    assert objective()(cut, plain(cut), 0.0).measures["risk/cvar"] == 1.0
+    assert objective()(cut, plain(cut), 0.0).metrics["risk/cvar"] == 1.0
 
 
 def test_without_a_finished_episode_it_waits_counts_and_says_so_once() -> None:
@@ -115,30 +115,30 @@ def test_without_a_finished_episode_it_waits_counts_and_says_so_once() -> None:
     estimated = with_returns(steps, 4.0, 2.0)
     with pytest.warns(SurefootWarning, match=r"no episode ended in this rollout.*risk/waiting.*n_steps"):
         shaped = term(steps, estimated, 1.0)
-    assert shaped.measures["risk/waiting"] == 1.0
-    assert shaped.measures["risk/multiplier"] == 1.0
-    assert "risk/cvar" not in shaped.measures
+    assert shaped.metrics["risk/waiting"] == 1.0
+    assert shaped.metrics["risk/multiplier"] == 1.0
+    assert "risk/cvar" not in shaped.metrics
     # No tail advantage, and λ = 1 as it was: half of the return's own.
     assert shaped.advantages[:, 0].tolist() == [2.0, 1.0]
-    assert term(steps._replace(start=~steps.valid), estimated, 1.0).measures["risk/waiting"] == 2.0
+    assert term(steps._replace(start=~steps.valid), estimated, 1.0).metrics["risk/waiting"] == 2.0
 
 
 def test_a_thin_tail_is_defined_and_marked() -> None:
     """0.1 of four episodes is less than one: the worst of them."""
     steps = one_step_episodes(*HALF)
     shaped = constraint(alpha=0.1)(steps, plain(steps), 0.0)
-    assert shaped.measures["risk/cvar"] == -3.0
-    assert shaped.measures["warn/thin_tail"] == pytest.approx(0.4)
+    assert shaped.metrics["risk/cvar"] == -3.0
+    assert shaped.metrics["warn/thin_tail"] == pytest.approx(0.4)
 
 
 def test_the_sample_grows_to_twenty_episodes_in_the_tail() -> None:
     term = constraint()  # α = ½: 40 episodes
     for n in (4, 8, 12):
         steps = one_step_episodes(*HALF)
-        assert term(steps, plain(steps), 0.0).measures["risk/episodes"] == n
+        assert term(steps, plain(steps), 0.0).metrics["risk/episodes"] == n
     for _ in range(10):
-        measures = term(steps, plain(steps), 0.0).measures
-    assert measures["risk/episodes"] == 40.0
+        metrics = term(steps, plain(steps), 0.0).metrics
+    assert metrics["risk/episodes"] == 40.0
 
 
 def test_the_critic_is_compared_on_the_discounted_return_at_first_steps() -> None:
@@ -146,19 +146,19 @@ def test_the_critic_is_compared_on_the_discounted_return_at_first_steps() -> Non
     reward = torch.tensor([[2.0, 0.0], [4.0, 2.0]])
     steps = episodes(reward, torch.tensor([[False, False], [True, True]]))
     predicted = torch.tensor([[3.0, 2.0], [99.0, 99.0]])
-    measures = constraint(n_envs=2)(steps, plain(steps, predicted_cvar=predicted), 0.0).measures
-    assert measures["risk/cvar_predicted"] == 2.5
-    assert measures["risk/cvar_discounted"] == 1.0
-    assert measures["risk/cvar_gap"] == 1.5
-    assert measures["risk/cvar"] == 2.0  # of the plain sums 6 and 2, which the limit is about
+    metrics = constraint(n_envs=2)(steps, plain(steps, predicted_cvar=predicted), 0.0).metrics
+    assert metrics["risk/cvar_predicted"] == 2.5
+    assert metrics["risk/cvar_discounted"] == 1.0
+    assert metrics["risk/cvar_gap"] == 1.5
+    assert metrics["risk/cvar"] == 2.0  # of the plain sums 6 and 2, which the limit is about
 
 
 def test_truncated_episodes_are_not_compared_with_the_critic() -> None:
     """The critic's prediction goes on beyond the cut."""
     steps = one_step_episodes(3.0, 1.0)
     cut = steps._replace(terminated=steps.truncated, truncated=steps.terminated)
-    measures = objective()(cut, plain(cut, predicted_cvar=torch.zeros(2, 1)), 0.0).measures
-    assert "risk/cvar_gap" not in measures
+    metrics = objective()(cut, plain(cut, predicted_cvar=torch.zeros(2, 1)), 0.0).metrics
+    assert "risk/cvar_gap" not in metrics
 
 
 @pytest.mark.parametrize("make", [constraint, objective])
@@ -172,4 +172,4 @@ def test_it_goes_on_from_its_state(make: Any) -> None:
     second.load_state(json.loads(json.dumps(first.state())))
     one, other = (term(after, plain(after, predicted_cvar=predicted), 0.3) for term in (first, second))
     assert torch.equal(one.advantages, other.advantages)
-    assert one.measures == other.measures
+    assert one.metrics == other.metrics

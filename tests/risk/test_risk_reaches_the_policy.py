@@ -122,9 +122,9 @@ def test_harm_becomes_rare_although_rewards_say_nothing() -> None:
         Harm, n_steps=32, batch_size=128, learning_rate=0.01, risk={"kind": "cost_constraint", "limit_per_episode": 0.2}
     )
     records = iterate(learner, 15)
-    assert records[0].measures["risk/cost"] > 1.0
-    assert records[-1].measures["risk/cost"] < 0.3
-    assert records[-1].measures["risk/cost_explained_variance"] <= 1.0
+    assert records[0].metrics["risk/cost"] > 1.0
+    assert records[-1].metrics["risk/cost"] < 0.3
+    assert records[-1].metrics["risk/cost_explained_variance"] <= 1.0
 
 
 def test_a_shared_trunk_serves_the_cost_critic_too() -> None:
@@ -151,11 +151,11 @@ def test_a_cost_that_is_not_finite_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize("kind", ["quantile", "categorical"])
 def test_a_distributional_critic_is_compared_with_the_episodes(kind: str) -> None:
     learner = arm(critic={"kind": kind}, risk=TERMS["constraint"], gamma=1.0)
-    measures = iterate(learner, 2)[-1].measures
-    gap = measures["risk/cvar_predicted"] - measures["risk/cvar_discounted"]
-    assert measures["risk/cvar_gap"] == pytest.approx(gap)
-    assert measures["risk/cvar_discounted"] == measures["risk/cvar"]  # γ = 1
-    assert "risk/cvar_gap" not in iterate(arm(risk=TERMS["constraint"]), 1)[0].measures
+    metrics = iterate(learner, 2)[-1].metrics
+    gap = metrics["risk/cvar_predicted"] - metrics["risk/cvar_discounted"]
+    assert metrics["risk/cvar_gap"] == pytest.approx(gap)
+    assert metrics["risk/cvar_discounted"] == metrics["risk/cvar"]  # γ = 1
+    assert "risk/cvar_gap" not in iterate(arm(risk=TERMS["constraint"]), 1)[0].metrics
 
 
 def test_the_critics_tail_is_compared_in_raw_rewards() -> None:
@@ -170,9 +170,9 @@ def test_the_critics_tail_is_compared_in_raw_rewards() -> None:
             n_epochs=20,
             batch_size=64,
         )
-        gaps[scaled] = iterate(learner, 12)[-1].measures
-    for measures in gaps.values():
-        assert measures["risk/cvar_predicted"] == pytest.approx(measures["risk/cvar_discounted"], abs=1.5)
+        gaps[scaled] = iterate(learner, 12)[-1].metrics
+    for metrics in gaps.values():
+        assert metrics["risk/cvar_predicted"] == pytest.approx(metrics["risk/cvar_discounted"], abs=1.5)
 
 
 def test_too_few_quantiles_for_alpha_are_said_once() -> None:
@@ -200,4 +200,4 @@ def test_a_continued_run_equals_an_uninterrupted_one(settings: dict[str, Any]) -
     second.load_state(first.state())
     found = iterate(second, 2, total=5)
     assert torch.equal(values_of(second), values_of(whole))
-    assert [record.measures for record in found] == [record.measures for record in expected[3:]]
+    assert [record.metrics for record in found] == [record.metrics for record in expected[3:]]

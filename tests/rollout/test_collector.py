@@ -73,8 +73,8 @@ def test_log_probabilities_are_those_of_the_drawn_actions(
     learner, _ = recorded("next-step", action)
     rollout = learner.collect()
     for t in range(T):
-        law = learner.family.bind(rollout.parameters[t])
-        torch.testing.assert_close(rollout.log_prob[t], law.log_prob(rollout.action[t]), rtol=0, atol=1e-6)
+        distribution = learner.family.bind(rollout.parameters[t])
+        torch.testing.assert_close(rollout.log_prob[t], distribution.log_prob(rollout.action[t]), rtol=0, atol=1e-6)
     if rollout.head_log_prob is not None:
         torch.testing.assert_close(rollout.head_log_prob.sum(-1), rollout.log_prob, rtol=0, atol=1e-6)
 
@@ -129,7 +129,7 @@ def test_successors_of_truncated_steps_are_normalized_like_all_else(source: str)
     learner = learner_on(envs, n_steps=T, batch_size=T, normalize_observations=True)
     episode = len(learner.collect().final)
     assert learner.observations is not None
-    learner.observations.commit()
+    learner.observations.finish_rollout()
     for final in learner.collect().final:
         raw = {"obs": observation_at("box", 0, episode, 4)[None]}
         assert np.array_equal(final.observation["obs"], learner.observations(raw)["obs"][0])

@@ -32,7 +32,7 @@ def test_a_finished_env_is_reset_at_once() -> None:
     play(group, 2)
     step = group.step(NO_ACTIONS)
     assert step.terminated.tolist() == [True, True]
-    assert step.valid.tolist() == step.live.tolist() == [True, True]
+    assert step.valid.tolist() == step.active.tolist() == [True, True]
     assert step.final[1]["obs"].tolist() == observation_at("box", 1, 0, 3).tolist()
     assert step.observation["obs"][1].tolist() == observation_at("box", 1, 1, 0).tolist()
 

@@ -33,14 +33,14 @@ def rows(*numbers: Sequence[float]) -> dict[str, Array]:
 
 def after_a_rollout(normalizer: ObservationNormalizer, *numbers: Sequence[float]) -> ObservationNormalizer:
     """The first rollout is over; it showed these rows."""
-    normalizer.see(rows(*numbers), np.ones(len(numbers), np.bool_))
-    normalizer.commit()
+    normalizer.update(rows(*numbers), np.ones(len(numbers), np.bool_))
+    normalizer.finish_rollout()
     return normalizer
 
 
 def test_observations_are_standardized_by_what_was_acted_upon() -> None:
     normalizer = ObservationNormalizer(LINE, 10.0)
-    normalizer.see(rows([0.0, 10.0], [4.0, 30.0], [1e6, 1e6]), np.array([True, True, False]))
+    normalizer.update(rows([0.0, 10.0], [4.0, 30.0], [1e6, 1e6]), np.array([True, True, False]))
     # mean (2, 20), standard deviation (2, 10)
     assert normalizer(rows([4.0, 20.0]))["obs"].tolist() == [[1.0, 0.0]]
 
@@ -61,30 +61,30 @@ def test_statistics_are_frozen_until_the_update_is_over() -> None:
     normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
     before = normalizer(rows([1.0, 1.0]))["obs"].copy()
     for k in range(5):
-        normalizer.see(rows([100.0 + k, -50.0], [7.0, k]), ALL)
+        normalizer.update(rows([100.0 + k, -50.0], [7.0, k]), ALL)
         assert np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], before)
-    normalizer.commit()
+    normalizer.finish_rollout()
     assert not np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], before)
 
 
 def test_statistics_may_follow_every_step() -> None:
     normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0, follows=True), [0.0, 10.0], [4.0, 30.0])
-    normalizer.see(rows([8.0, 50.0], [0.0, 0.0]), ALL)
+    normalizer.update(rows([8.0, 50.0], [0.0, 0.0]), ALL)
     seen = np.array([[0, 10], [4, 30], [8, 50], [0, 0]])
     assert normalizer.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
-    drift = normalizer.commit()  # means go from (2, 20) to (3, 22.5), in the standard deviations 2 and 10
+    drift = normalizer.finish_rollout()  # means go from (2, 20) to (3, 22.5), in the standard deviations 2 and 10
     assert drift.mean == pytest.approx(0.5)
     again = ObservationNormalizer(LINE, 10.0, follows=True)
     again.load_state(normalizer.state())
-    again.see(rows([1.0, 1.0], [1.0, 1.0]), ALL)
+    again.update(rows([1.0, 1.0], [1.0, 1.0]), ALL)
     assert float(again.moments["obs"].count) == 6
 
 
 def test_frozen_rollouts_count_as_much_as_the_first() -> None:
     normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
-    normalizer.see(rows([8.0, 50.0], [1e6, 1e6]), np.array([True, False]))
-    normalizer.see(rows([0.0, 0.0], [12.0, 60.0]), ALL)
-    normalizer.commit()
+    normalizer.update(rows([8.0, 50.0], [1e6, 1e6]), np.array([True, False]))
+    normalizer.update(rows([0.0, 0.0], [12.0, 60.0]), ALL)
+    normalizer.finish_rollout()
     seen = np.array([[0, 10], [4, 30], [8, 50], [0, 0], [12, 60]])
     assert normalizer.moments["obs"].mean.numpy() == pytest.approx(seen.mean(0))
     assert normalizer.moments["obs"].std.numpy() == pytest.approx(seen.std(0))
@@ -92,10 +92,10 @@ def test_frozen_rollouts_count_as_much_as_the_first() -> None:
 
 def test_drift_is_how_far_the_means_moved_in_old_standard_deviations() -> None:
     normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
-    assert normalizer.commit() == (0.0, 0.0)
-    normalizer.see(rows([8.0, 20.0], [8.0, 20.0]), ALL)
+    assert normalizer.finish_rollout() == (0.0, 0.0)
+    normalizer.update(rows([8.0, 20.0], [8.0, 20.0]), ALL)
     # Means go from (2, 20) to (5, 20), standard deviations from (2, 10) to (√11, √50): 1.658 and 0.707 of the old ones.
-    assert normalizer.commit() == pytest.approx((1.5, math.sqrt(11) / 2 - 1))
+    assert normalizer.finish_rollout() == pytest.approx((1.5, math.sqrt(11) / 2 - 1))
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -1e6, 1e-12, 3.3e7])
@@ -103,9 +103,9 @@ def test_a_feature_that_never_varies_stays_near_zero(constant: float) -> None:
     normalizer = ObservationNormalizer(LINE, 10.0)
     rng = np.random.default_rng(0)
     for k in range(40):
-        normalizer.see(rows([constant, rng.normal()], [constant, rng.normal()]), ALL)
+        normalizer.update(rows([constant, rng.normal()], [constant, rng.normal()]), ALL)
         if k % 8 == 7:
-            normalizer.commit()
+            normalizer.finish_rollout()
     assert normalizer(rows([constant, 0.0]))["obs"][0, 0] == pytest.approx(0.0, abs=1e-6)
     assert np.isfinite(normalizer(rows([constant * 1.001 + 1.0, 0.0]))["obs"]).all()
 
@@ -128,7 +128,7 @@ def test_only_float_leaves_are_normalized() -> None:
     normalizer = ObservationNormalizer(layout, 10.0)
     leaves = layout.empty(2) | {"kind": np.array([1, 3]), "place": np.array([[2.0], [4.0]], np.float32)}
     leaves["image"][:] = 200
-    normalizer.see(leaves, ALL)
+    normalizer.update(leaves, ALL)
     out = normalizer(leaves)
     assert out["place"].tolist() == [[-1.0], [1.0]]
     assert out["kind"].tolist() == [1, 3]
@@ -185,8 +185,8 @@ def test_rollouts_after_the_first_see_one_scale() -> None:
     assert np.array_equal(learner.observations(pending)["obs"], frozen)
     record = learner.learn(rollout, 2)
     assert not np.array_equal(learner.observations(pending)["obs"], frozen)
-    assert record.measures["train/observation_mean_drift"] > 0.0
-    assert record.measures["train/observation_std_drift"] > 0.0
+    assert record.metrics["train/observation_mean_drift"] > 0.0
+    assert record.metrics["train/observation_std_drift"] > 0.0
 
 
 def test_statistics_of_observations_survive_saving() -> None:
@@ -194,9 +194,9 @@ def test_statistics_of_observations_survive_saving() -> None:
     twin = ObservationNormalizer(LINE, 10.0)
     twin.load_state({name: x.clone() for name, x in normalizer.state().items()})
     for each in (normalizer, twin):
-        each.see(rows([8.0, 0.0], [9.0, 5.0]), ALL)
+        each.update(rows([8.0, 0.0], [9.0, 5.0]), ALL)
     assert np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
-    assert normalizer.commit() == twin.commit()
+    assert normalizer.finish_rollout() == twin.finish_rollout()
     assert np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
 
 
@@ -206,16 +206,16 @@ def test_normalizing_observations_without_float_leaf_is_refused() -> None:
         make_learner("surefoot/Identity-v0", env_kwargs={"one_hot": False}, normalize_observations=True)
 
 
-def absorb(normalizer: RewardNormalizer, reward: Any, done: Any = None, valid: Any = None) -> None:
+def update_statistics(normalizer: RewardNormalizer, reward: Any, done: Any = None, valid: Any = None) -> None:
     given = torch.as_tensor(reward, dtype=torch.float32)
     dones = torch.zeros(given.shape, dtype=torch.bool) if done is None else torch.as_tensor(done)
     rows_that_count = torch.ones(given.shape, dtype=torch.bool) if valid is None else torch.as_tensor(valid)
-    normalizer.absorb(given, dones, rows_that_count)
+    normalizer.update_statistics(given, dones, rows_that_count)
 
 
 def test_rewards_are_divided_by_the_spread_of_the_discounted_return() -> None:
     normalizer = RewardNormalizer(1, 0.5, 10.0)
-    absorb(normalizer, [[1.0], [1.0], [4.0], [2.0]], [[False], [False], [True], [False]])
+    update_statistics(normalizer, [[1.0], [1.0], [4.0], [2.0]], [[False], [False], [True], [False]])
     # Discounted returns 1, 1.5, 4.75, and after the end 2.
     assert normalizer.scale == pytest.approx(np.std([1.0, 1.5, 4.75, 2.0]))
     assert normalizer(torch.tensor([3.0])).item() == pytest.approx(3.0 / normalizer.scale)
@@ -226,16 +226,16 @@ def test_the_discounted_return_runs_on_over_rollouts() -> None:
     rng = np.random.default_rng(1)
     reward, done, valid = rng.normal(size=(20, 2)), rng.random((20, 2)) < 0.2, rng.random((20, 2)) < 0.8
     done &= valid
-    absorb(whole, reward, done, valid)
+    update_statistics(whole, reward, done, valid)
     for half in (slice(0, 10), slice(10, 20)):
-        absorb(halves, reward[half], done[half], valid[half])
+        update_statistics(halves, reward[half], done[half], valid[half])
     assert halves.scale == pytest.approx(whole.scale, rel=1e-12)
     assert torch.equal(halves.running, whole.running)
 
 
 def test_rewards_are_not_shifted_but_clipped() -> None:
     normalizer = RewardNormalizer(1, 0.0, 2.0)
-    absorb(normalizer, [[9.0], [11.0]])
+    update_statistics(normalizer, [[9.0], [11.0]])
     assert normalizer(torch.tensor([0.0, 1.0, 100.0, -100.0])).tolist() == [0.0, 1.0, 2.0, -2.0]
 
 
@@ -244,18 +244,18 @@ def test_rewards_are_not_shifted_but_clipped() -> None:
 def test_constant_rewards_do_not_explode(constant: float, ends: bool) -> None:
     normalizer = RewardNormalizer(3, 0.99, 10.0)
     for _ in range(20):
-        absorb(normalizer, np.full((50, 3), constant), np.full((50, 3), ends))
+        update_statistics(normalizer, np.full((50, 3), constant), np.full((50, 3), ends))
     assert normalizer(torch.tensor([constant])).abs().item() <= 1.0 + 1e-6
 
 
 def test_statistics_of_rewards_survive_saving() -> None:
     normalizer, twin = RewardNormalizer(2, 0.9, 10.0), RewardNormalizer(2, 0.9, 10.0)
     rng = np.random.default_rng(1)
-    absorb(normalizer, rng.normal(size=(20, 2)))
+    update_statistics(normalizer, rng.normal(size=(20, 2)))
     twin.load_state({name: x.clone() for name, x in normalizer.state().items()})
     more = rng.normal(size=(20, 2))
-    absorb(normalizer, more)
-    absorb(twin, more)
+    update_statistics(normalizer, more)
+    update_statistics(twin, more)
     assert twin.scale == normalizer.scale
     assert torch.equal(twin.running, normalizer.running)
 
@@ -328,8 +328,8 @@ def test_what_only_float64_tells_apart_reaches_the_policy(source: str, dtype: An
 def test_a_time_of_day_is_normalized_to_one_standard_deviation() -> None:
     normalizer = ObservationNormalizer(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
     both = {"obs": np.array([[BASE], [BASE + 10]])}
-    normalizer.see(both, ALL)
-    normalizer.commit()
+    normalizer.update(both, ALL)
+    normalizer.finish_rollout()
     found = normalizer(both)["obs"]
     assert found.dtype == np.float32
     assert found == pytest.approx(np.array([[-1.0], [1.0]]), abs=1e-6)
@@ -340,9 +340,9 @@ def test_a_time_of_day_is_normalized_to_one_standard_deviation() -> None:
 def test_a_float64_feature_that_never_varies_stays_near_zero(constant: float) -> None:
     normalizer = ObservationNormalizer(Layout.of(spaces.Box(-np.inf, np.inf, (1,), np.float64)), 10.0)
     for k in range(200):
-        normalizer.see({"obs": np.full((3, 1), constant)}, np.ones(3, np.bool_))
+        normalizer.update({"obs": np.full((3, 1), constant)}, np.ones(3, np.bool_))
         if k % 8 == 7:
-            normalizer.commit()
+            normalizer.finish_rollout()
     assert abs(normalizer({"obs": np.array([[constant]])})["obs"].item()) < 1e-6
 
 

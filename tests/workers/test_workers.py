@@ -70,7 +70,7 @@ def assert_same_array(a: Array, b: Array) -> None:
 
 
 def assert_same_step(a: Step, b: Step) -> None:
-    for field in ("reward", "terminated", "truncated", "valid", "live"):
+    for field in ("reward", "terminated", "truncated", "valid", "active"):
         assert_same_array(getattr(a, field), getattr(b, field))
     assert (a.dropped == b.dropped).all()
     assert a.observation.keys() == b.observation.keys()
@@ -89,7 +89,7 @@ def assert_same_step(a: Step, b: Step) -> None:
 def dropped(step: Step) -> list[int]:
     rows = [int(i) for i in np.flatnonzero(step.dropped)]
     assert not (step.valid & step.dropped).any()
-    assert step.live.all()
+    assert step.active.all()
     for i in rows:
         assert step.reward[i] == 0
         assert not step.terminated[i]

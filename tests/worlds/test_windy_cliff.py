@@ -12,7 +12,7 @@ import torch
 
 from surefoot.math.risk import cvar_from_samples
 from surefoot.worlds import WindyCliff
-from surefoot.worlds.laws import Law
+from surefoot.worlds.return_distribution import ReturnDistribution
 from surefoot.worlds.windy_cliff import EDGE, FORWARD, INLAND, Place
 
 ALPHA, WIND, FALL, COLUMNS, TIME_LIMIT = 0.1, 0.05, 8.0, 5, 12
@@ -49,7 +49,7 @@ def transitions() -> Matrix:
 
 
 @cache
-def all_laws() -> tuple[Matrix, Matrix]:
+def all_distributions() -> tuple[Matrix, Matrix]:
     """Returns [R], and their probabilities [19683, R] under each deterministic policy."""
     places = [i for i in range(2 * COLUMNS) if i != COLUMNS - 1]
     policies = np.array(list(itertools.product(range(3), repeat=len(places))))
@@ -57,7 +57,7 @@ def all_laws() -> tuple[Matrix, Matrix]:
     mass = np.zeros((len(policies), 12))
     mass[:, 0] = 1.0
     values = np.array([-step - fall for step in range(1, TIME_LIMIT + 1) for fall in (0.0, FALL)])
-    laws = np.zeros((len(policies), len(values)))
+    distributions = np.zeros((len(policies), len(values)))
     for step in range(TIME_LIMIT):
         after = np.zeros_like(mass)
         for i, place in enumerate(places):
@@ -65,20 +65,20 @@ def all_laws() -> tuple[Matrix, Matrix]:
                 chosen = policies[:, i] == action
                 after[chosen] += mass[chosen, place, None] * moves[action, place]
         last = step == TIME_LIMIT - 1
-        laws[:, 2 * step] += after[:, ARRIVED] + (after[:, :FELL].sum(1) if last else 0.0)
-        laws[:, 2 * step + 1] += after[:, FELL]
+        distributions[:, 2 * step] += after[:, ARRIVED] + (after[:, :FELL].sum(1) if last else 0.0)
+        distributions[:, 2 * step + 1] += after[:, FELL]
         mass = after
         mass[:, [FELL, ARRIVED]] = 0.0
-    return values, laws
+    return values, distributions
 
 
 def best_mixture(limit: float) -> float:
     """Highest mean of two deterministic policies and a coin with CVaR ≥ limit, by scanning all ν and upper hulls."""
-    values, laws = all_laws()
-    means = laws @ values
+    values, distributions = all_distributions()
+    means = distributions @ values
     best = -np.inf
     for threshold in values[values >= limit]:
-        room = threshold + (laws @ np.minimum(values - threshold, 0.0)) / ALPHA - limit
+        room = threshold + (distributions @ np.minimum(values - threshold, 0.0)) / ALPHA - limit
         good, bad = room >= 0, room < 0
         if not good.any():
             continue
@@ -91,30 +91,32 @@ def best_mixture(limit: float) -> float:
 
 
 def test_the_best_mean_is_that_of_the_best_deterministic_policy() -> None:
-    values, laws = all_laws()
-    assert np.allclose(laws.sum(1), 1.0)
-    assert WindyCliff().optimal_return == pytest.approx(float((laws @ values).max()))
+    values, distributions = all_distributions()
+    assert np.allclose(distributions.sum(1), 1.0)
+    assert WindyCliff().optimal_return == pytest.approx(float((distributions @ values).max()))
 
 
 def test_the_edge_is_best_on_average_and_inland_in_the_tail() -> None:
     env = WindyCliff()
-    edge = env.law(by_lane(FORWARD, EDGE))
-    inland = env.law(by_lane(INLAND, FORWARD) | {(0, 3): (1.0, 0.0, 0.0)})
+    edge = env.return_distribution(by_lane(FORWARD, EDGE))
+    inland = env.return_distribution(by_lane(INLAND, FORWARD) | {(0, 3): (1.0, 0.0, 0.0)})
     assert edge.mean == pytest.approx(env.optimal_return)
     assert edge.mean > inland.mean + 1.0
     assert edge.cvar(ALPHA) < inland.cvar(ALPHA) - 3.0
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_law_of_a_random_policy_is_that_of_the_twin(seed: int) -> None:
+def test_the_distribution_of_a_random_policy_is_that_of_the_twin(seed: int) -> None:
     env = WindyCliff()
-    values, laws = all_laws()
-    index = int(np.random.default_rng(seed).integers(len(laws)))
+    values, distributions = all_distributions()
+    index = int(np.random.default_rng(seed).integers(len(distributions)))
     digits = np.base_repr(index, 3).zfill(9)
     actions = dict(zip(env.places(), map(int, digits), strict=True))
-    law = env.law(certain(actions))
+    distribution = env.return_distribution(certain(actions))
     for value in set(values.tolist()):  # −12 is both: twelve steps, and a fall after four
-        assert law.probabilities.get(value, 0.0) == pytest.approx(float(laws[index, values == value].sum()))
+        assert distribution.probabilities.get(value, 0.0) == pytest.approx(
+            float(distributions[index, values == value].sum())
+        )
 
 
 @pytest.mark.parametrize("limit", [-9.0, -7.0])
@@ -136,7 +138,7 @@ def test_a_limit_that_nobody_keeps_has_no_best_return() -> None:
 def test_the_world_plays_by_its_law() -> None:
     """A policy that visits everything: uniformly random, 20,000 walks."""
     env, n = WindyCliff(), 20_000
-    law: Law = env.law(dict.fromkeys(env.places(), (1 / 3, 1 / 3, 1 / 3)))
+    distribution: ReturnDistribution = env.return_distribution(dict.fromkeys(env.places(), (1 / 3, 1 / 3, 1 / 3)))
     env.reset(seed=0)
     actions = iter(np.random.default_rng(1).integers(3, size=TIME_LIMIT * n))
     returns = []
@@ -147,6 +149,6 @@ def test_the_world_plays_by_its_law() -> None:
             _, reward, terminated, truncated, _ = env.step(next(actions))
             total, done = total + reward, terminated or truncated
         returns.append(total)
-    for value, p in law.probabilities.items():
+    for value, p in distribution.probabilities.items():
         assert np.mean(np.array(returns) == value) == pytest.approx(p, abs=5 * (p * (1 - p) / n) ** 0.5 + 1e-9)
-    assert float(cvar_from_samples(torch.tensor(returns), ALPHA)) == pytest.approx(law.cvar(ALPHA), abs=0.2)
+    assert float(cvar_from_samples(torch.tensor(returns), ALPHA)) == pytest.approx(distribution.cvar(ALPHA), abs=0.2)

@@ -64,12 +64,12 @@ def conditionals_of(heads: Segments, dependence: Dependence, flag: Tensor, paren
     """The tables of heads whose entries are ``heads``, with flags at ``flag`` [V, S] and masks that depend on
     ``parent``."""
     sizes = heads.members.sum(0).long().tolist()
-    n_heads, n_contexts = len(sizes), dependence.reach.shape[1]
-    active = [(h, v) for h in range(n_heads) for v in range(n_contexts) if bool(dependence.reach[:, v, h].any())]
+    n_heads, n_parent_actions = len(sizes), dependence.reach.shape[1]
+    active = [(h, v) for h in range(n_heads) for v in range(n_parent_actions) if bool(dependence.reach[:, v, h].any())]
     segments = Segments.of([sizes[h] for h, _ in active])
     own = [heads.first[h] + torch.arange(sizes[h]) for h, _ in active]
     column = torch.cat([*own, heads.first[:0]])
-    index = torch.zeros(n_contexts, n_heads, dtype=torch.int64)
+    index = torch.zeros(n_parent_actions, n_heads, dtype=torch.int64)
     for i, (h, v) in enumerate(active):
         index[v, h] = i
     counts = [dependence.reach[:, v, h] for h, v in active]
@@ -79,7 +79,7 @@ def conditionals_of(heads: Segments, dependence: Dependence, flag: Tensor, paren
     of_head[owners, range(len(owners))] = 1.0
     # The parent heads' own categoricals, in the contexts of each joint choice.
     controls = dependence.controls
-    of_controls = index[dependence.context[:, controls], controls]
+    of_parents = index[dependence.context[:, controls], controls]
     widths = np.repeat([n for _, n in segments.blocks], [h for h, _ in segments.blocks])
     begins = torch.from_numpy(np.cumsum(widths) - widths)
     ends = np.cumsum([h for h, _ in segments.blocks])
@@ -92,9 +92,9 @@ def conditionals_of(heads: Segments, dependence: Dependence, flag: Tensor, paren
         torch.tensor([int(p is not None) for p in parent], dtype=torch.int64),
         of_head,
         torch.stack([*counts, *others]),
-        (begins[of_controls] + dependence.joint).flatten(),
+        (begins[of_parents] + dependence.joint).flatten(),
         dependence.matters.index_select(1, controls).unsqueeze(-1),
-        int(np.searchsorted(ends, int(of_controls.max()), side="right")) + 1 if of_controls.numel() else 0,
+        int(np.searchsorted(ends, int(of_parents.max()), side="right")) + 1 if of_parents.numel() else 0,
         owners == list(range(len(of_head))),
     )
 

@@ -26,19 +26,19 @@ class HeadTerms(NamedTuple):
     entropy (P13). Where nobody rewards it, the entropies above."""
 
 
-class HeadFacts(NamedTuple):
+class HeadStatistics(NamedTuple):
     """What stored actions and their masks say about the heads, whatever the policy is."""
 
     relevant: Tensor
     """[A, B] bool: whether the head matters in the action."""
     n_legal: Tensor
     """[A, B] how many legal choices the head had; 0 for a head that is no choice among n."""
-    notes: Tensor
+    packed_masks: Tensor
     """[M, B] what `Distribution.heads` wants to know of choices, and of which other heads matter, as numbers."""
     action: Tensor | None = None
-    """[B, *action_shape] the stored actions, if some head is no choice: the notes do not say what it did."""
+    """[B, *action_shape] the stored actions, if some head is no choice: the packed_masks do not say what it did."""
     mask: Tensor | None = None
-    """[B, M] the masks, if they depend on choices and the notes are for a joint entropy."""
+    """[B, M] the masks, if they depend on choices and the packed_masks are for a joint entropy."""
 
 
 class OutputUnits(NamedTuple):
@@ -84,10 +84,11 @@ class Distribution(ABC):
         """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
         return self.log_prob(action).unsqueeze(-1)
 
-    def heads(self, action: Tensor | None, notes: Tensor, joint_entropy: bool = True) -> HeadTerms:
-        """The terms of each of the family's `head_names`, from `HeadFacts.action` and a tensor that begins with the
-        rows of `HeadFacts.notes`, both made with the same ``joint_entropy``: whether the expected entropies are asked
-        for and will be differentiated. The distribution is bound to `HeadFacts.mask`, or the whole mask."""
+    def heads(self, action: Tensor | None, packed_masks: Tensor, joint_entropy: bool = True) -> HeadTerms:
+        """The terms of each of the family's `head_names`, from `HeadStatistics.action` and a tensor that begins with
+        the rows of `HeadStatistics.notes`, both made with the same ``joint_entropy``: whether the expected entropies
+        are asked for and will be differentiated. The distribution is bound to `HeadStatistics.mask`, or the whole
+        mask."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
 
@@ -128,8 +129,11 @@ class Family(ABC):
 
     def output_units(self) -> OutputUnits:
         """How outputs for actions in the env's units become those that `bind` takes."""
-        ones, n_free = torch.ones(self.n_outputs, dtype=torch.float64), 0 if self.free is None else self.free.numel()
-        return OutputUnits(ones, torch.zeros_like(ones), torch.zeros(n_free, dtype=torch.float64))
+        ones, n_state_independent = (
+            torch.ones(self.n_outputs, dtype=torch.float64),
+            0 if self.free is None else self.free.numel(),
+        )
+        return OutputUnits(ones, torch.zeros_like(ones), torch.zeros(n_state_independent, dtype=torch.float64))
 
     def is_clipped(self, action: Tensor) -> Tensor | None:
         """Which entries [B, D] of stored actions `to_env` clips to the bounds of a Box; None if it never clips."""
@@ -140,7 +144,7 @@ class Family(ABC):
         distribution is not Gaussian in the units of the env."""
         return None
 
-    def head_facts(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadFacts:
+    def head_statistics(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadStatistics:
         """What stored actions [B, *action_shape] and their masks say about the `head_names`; with ``joint_entropy``
         also about what could have been chosen."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")

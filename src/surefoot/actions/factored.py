@@ -1,6 +1,6 @@
 """Several heads at once, some of which matter only for some choices of others (F02, F05).
 
-The joint law is that of choosing head by head, in the order in which they depend on each other:
+The joint distribution is that of choosing head by head, in the order in which they depend on each other:
 
     p(a) = Π_h p_h(a_h | the choice on which its mask depends), over the heads that are relevant in a
 
@@ -20,12 +20,20 @@ from torch import Tensor
 
 from surefoot.actions.categorical import log_exponential
 from surefoot.actions.conditional import conditional_terms
-from surefoot.actions.distribution import Array, Distribution, Family, HeadFacts, HeadTerms, OutputUnits, refuse_mask
+from surefoot.actions.distribution import (
+    Array,
+    Distribution,
+    Family,
+    HeadStatistics,
+    HeadTerms,
+    OutputUnits,
+    refuse_mask,
+)
 from surefoot.actions.head_tables import Plan, plan_of
 from surefoot.actions.heads import Head, Path, assemble, choices_first, parts_of
 from surefoot.actions.masks import MaskForm
-from surefoot.math import segments as laws_of
-from surefoot.math.segments import Laws
+from surefoot.math import segments as segmented
+from surefoot.math.segments import Categoricals
 
 
 class Factored(Distribution):
@@ -36,7 +44,7 @@ class Factored(Distribution):
 
     def __init__(self, logits: Tensor, mask: Tensor | None, others: Sequence[Other], plan: Plan) -> None:
         self._logits, self._mask, self._others, self._plan = logits, mask, others, plan
-        self._kept: Laws | None = None
+        self._kept: Categoricals | None = None
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
         shape = (*self._logits.shape[:-1], *self._plan.segments.padded.shape)
@@ -57,27 +65,27 @@ class Factored(Distribution):
 
     def head_log_prob(self, action: Tensor) -> Tensor:
         choice = self._choices_in(action)
-        found = laws_of.log_prob(self._given(choice), choice, self._plan.segments)
+        found = segmented.log_prob(self._given(choice), choice, self._plan.segments)
         if self._others:
             others = [other.distribution.log_prob(action[..., other.columns]) for other in self._others]
             found = torch.cat([found, torch.stack(others, -1)], -1)
         return torch.where(self._plan.dependence.relevance(choice), found, 0.0) if self._plan.has_irrelevant else found
 
-    def heads(self, action: Tensor | None, notes: Tensor, joint_entropy: bool = True) -> HeadTerms:
+    def heads(self, action: Tensor | None, packed_masks: Tensor, joint_entropy: bool = True) -> HeadTerms:
         plan = self._plan
         is_joint = joint_entropy and plan.has_branches
         segments = plan.conditionals.segments if is_joint else plan.segments
         width = segments.place.shape[0]
-        status, others, relevant = notes[:width], None, None
+        status, others, relevant = packed_masks[:width], None, None
         if self._others:
-            relevant = notes[width : width + len(self._others)] > 0
+            relevant = packed_masks[width : width + len(self._others)] > 0
             others = torch.stack([other.distribution.entropy() for other in self._others])
         if is_joint:
             log_prob, entropy, expected = conditional_terms(self._logits, status, plan.conditionals, others)
         else:
-            log_prob, entropy = laws_of.chosen(self._logits, status, segments, joint_entropy)
+            log_prob, entropy = segmented.chosen(self._logits, status, segments, joint_entropy)
         if others is not None and relevant is not None:
-            assert action is not None, "the notes say nothing of heads that are no choices"
+            assert action is not None, "the packed_masks say nothing of heads that are no choices"
             log_probs = torch.stack([other.distribution.log_prob(action[..., other.columns]) for other in self._others])
             log_prob = torch.cat([log_prob, torch.where(relevant, log_probs, 0.0)])
             entropy = torch.cat([entropy, torch.where(relevant, others, 0.0)])
@@ -86,53 +94,55 @@ class Factored(Distribution):
     def entropy(self) -> Tensor:
         """H(a) = Σ_k p(k) Σ_h relevant(h, k)·H(h | k), over the joint choices k of the heads on which others depend.
 
-        Exact by the chain rule: the entropy of a joint law is that of each head given those before it, in the mean
-        over what those choose.
+        Exact by the chain rule: the entropy of a joint distribution is that of each head given those before it, in the
+        mean over what those choose.
         """
-        laws = self._everywhere()
+        distributions = self._everywhere()
         others = [other.distribution.entropy() for other in self._others]
-        return self._expected(laws, laws_of.entropy(laws, self._plan.segments), others)
+        return self._expected(distributions, segmented.entropy(distributions, self._plan.segments), others)
 
     def kl(self, new: Self) -> Tensor:
         """KL(a ‖ a′) = Σ_k p(k) Σ_h relevant(h, k)·KL(h | k), exact by the same chain rule."""
-        laws = self._everywhere()
+        distributions = self._everywhere()
         others = [a.distribution.kl(b.distribution) for a, b in zip(self._others, new._others, strict=True)]
-        return self._expected(laws, laws_of.kl(laws, new._everywhere(), self._plan.segments), others)
+        return self._expected(
+            distributions, segmented.kl(distributions, new._everywhere(), self._plan.segments), others
+        )
 
     def _choices_in(self, action: Tensor) -> Tensor:
         return action[..., : self._plan.segments.first.shape[0]].long() if self._others else action
 
     @property
-    def _laws(self) -> Laws | None:
-        """If no choice changes them: the laws of the choice heads, normalized once."""
+    def _distributions(self) -> Categoricals | None:
+        """If no choice changes them: the distributions of the choice heads, normalized once."""
         if self._kept is None and not self._plan.wide:
-            self._kept = laws_of.normalize(self._logits, self._mask, self._plan.segments)
+            self._kept = segmented.normalize(self._logits, self._mask, self._plan.segments)
         return self._kept
 
-    def _given(self, choice: Tensor) -> Laws:
-        """The laws of the choice heads once the choices before them are made."""
-        if (laws := self._laws) is not None:
-            return laws
+    def _given(self, choice: Tensor) -> Categoricals:
+        """The distributions of the choice heads once the choices before them are made."""
+        if (distributions := self._distributions) is not None:
+            return distributions
         assert self._mask is not None, "a wide plan is made for wide masks"
-        return laws_of.normalize(self._logits, self._plan.flags(self._mask, choice), self._plan.segments)
+        return segmented.normalize(self._logits, self._plan.flags(self._mask, choice), self._plan.segments)
 
-    def _everywhere(self) -> Laws:
-        """The laws of the choice heads in every context, [B, V, S]."""
-        if (laws := self._laws) is not None:
-            return Laws(*(x.unsqueeze(-2) for x in laws))
+    def _everywhere(self) -> Categoricals:
+        """The distributions of the choice heads in every context, [B, V, S]."""
+        if (distributions := self._distributions) is not None:
+            return Categoricals(*(x.unsqueeze(-2) for x in distributions))
         assert self._mask is not None, "a wide plan is made for wide masks"
-        return laws_of.normalize(self._logits.unsqueeze(-2), self._mask[..., self._plan.flag], self._plan.segments)
+        return segmented.normalize(self._logits.unsqueeze(-2), self._mask[..., self._plan.flag], self._plan.segments)
 
     def _choose(self, log_noise: Tensor | None) -> Tensor:
         """Choices [B, H], in the order of dependence; irrelevant heads choose 0."""
         plan = self._plan
-        if (laws := self._laws) is not None:
-            choice = laws_of.draw(laws, plan.segments, log_noise)
+        if (distributions := self._distributions) is not None:
+            choice = segmented.draw(distributions, plan.segments, log_noise)
         else:
             shape = (*self._logits.shape[:-1], plan.segments.first.shape[0])
             choice = torch.zeros(shape, dtype=torch.int64, device=self._logits.device)
             for chooses_now in plan.levels:
-                drawn = laws_of.draw(self._given(choice), plan.segments, log_noise)
+                drawn = segmented.draw(self._given(choice), plan.segments, log_noise)
                 choice = torch.where(chooses_now, drawn, choice)
         if not plan.has_irrelevant:
             return choice
@@ -148,10 +158,10 @@ class Factored(Distribution):
         ]
         return torch.cat([choice.to(torch.float32), *kept], -1)
 
-    def _expected(self, laws: Laws, each: Tensor, others: list[Tensor]) -> Tensor:
+    def _expected(self, distributions: Categoricals, each: Tensor, others: list[Tensor]) -> Tensor:
         """Σ_k p(k)·(Σ over the relevant heads) of terms [B, V, H] of the choice heads, and [B] of each other head."""
         dependence = self._plan.dependence
-        entries = laws_of.log_probs(laws, self._plan.segments).flatten(-2)
+        entries = segmented.log_probs(distributions, self._plan.segments).flatten(-2)
         entry = self._plan.entry
         log_p = entries.index_select(-1, entry.flatten()).reshape(*entries.shape[:-1], *entry.shape)
         p = torch.where(dependence.matters.index_select(1, dependence.controls), log_p, 0.0).sum(-1).exp()
@@ -216,13 +226,13 @@ class FactoredFamily(Family):
     def n_logits(self) -> int:
         return self.form.flat_width
 
-    def head_facts(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadFacts:
-        """The notes say of each choice head which choices were legal and which was made, and of each other head whether
-        it mattered. A choice head that did not is noted as one with a single legal choice; for a joint entropy with all
-        its legal choices and none made, in each context in which it can matter."""
+    def head_statistics(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadStatistics:
+        """The packed_masks say of each choice head which choices were legal and which was made, and of each other head
+        whether it mattered. A choice head that did not is noted as one with a single legal choice; for a joint entropy
+        with all its legal choices and none made, in each context in which it can matter."""
         n_choices = len(self.form.sizes)
         choice = action[:, :n_choices].long()
-        plan = self.plan(self.is_wide(mask), action.device)
+        plan = self.plan(self.is_conditional(mask), action.device)
         segments, relevant = plan.segments, plan.dependence.relevance(choice)
         if mask is None:
             legal = torch.ones(len(action), self.form.flat_width, device=action.device)
@@ -241,12 +251,12 @@ class FactoredFamily(Family):
             as_if_legal = (legal.gather(1, chosen) > 0) | ~relevant[:, :n_choices]
             status.scatter_(1, chosen, torch.where(as_if_legal, 2.0, -2.0))
         placed = torch.where(segments.is_place, status.index_select(1, segments.place), 0.0)
-        notes = torch.cat([placed, matters[:, n_choices:]], 1)
+        packed_masks = torch.cat([placed, matters[:, n_choices:]], 1)
         rest = None if n_choices == len(self._heads) else action
-        return HeadFacts(
+        return HeadStatistics(
             relevant.t().contiguous(),
             n_legal.t().contiguous(),
-            notes.t().contiguous(),
+            packed_masks.t().contiguous(),
             rest,
             mask if joint_entropy and plan.wide else None,
         )
@@ -254,7 +264,7 @@ class FactoredFamily(Family):
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self.form.names:
             refuse_mask(self, mask)
-        wide = self.is_wide(mask)
+        wide = self.is_conditional(mask)
         others = tuple(
             Other(
                 part.family.bind(torch.cat([params[..., part.outputs], params[..., part.free]], -1)),
@@ -323,14 +333,14 @@ class FactoredFamily(Family):
                 found.append(Part(path, family, [i for _, i in own], slice(0, 0), slice(0, 0), True))
                 continue
             width = int(np.prod(family.action_shape))
-            n_free = 0 if family.free is None else family.free.numel()
+            n_state_independent = 0 if family.free is None else family.free.numel()
             columns, outputs = list(range(column, column + width)), slice(output, output + family.n_outputs)
-            found.append(Part(path, family, columns, outputs, slice(free, free + n_free), False))
-            column, output, free = column + width, output + family.n_outputs, free + n_free
+            found.append(Part(path, family, columns, outputs, slice(free, free + n_state_independent), False))
+            column, output, free = column + width, output + family.n_outputs, free + n_state_independent
         # Free parameters follow all outputs.
         return tuple(part._replace(free=slice(part.free.start + output, part.free.stop + output)) for part in found)
 
-    def is_wide(self, mask: Tensor | Array | None) -> bool:
+    def is_conditional(self, mask: Tensor | Array | None) -> bool:
         """Whether a mask [..., M] depends on parent actions."""
         return mask is not None and mask.shape[-1] != self.form.flat_width
 

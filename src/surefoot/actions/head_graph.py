@@ -1,7 +1,8 @@
 """Which heads matter for which choices of others, as tables.
 
 Heads on which others depend are *controls*. Everything that depends on them depends on their joint choice, of which
-there are few, so that relevance is one table look-up, and an expectation over the joint law one matrix product.
+there are few, so that relevance is one table look-up, and an expectation over the joint distribution one matrix
+product.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def dependence_of(heads: Sequence[Head], wide: bool) -> Dependence:
     occurring = [k for k, choice in enumerate(every) if all(relevant[k][c] or not choice[c] for c in controls)]
     context = _table([[_context(head, every[k]) for head in heads[:n_choices]] for k in occurring], n_choices)
     matters = _table([relevant[k] for k in occurring], len(heads)).bool()
-    n_contexts = max((heads[head.given].size or 1 for head in heads if head.given is not None), default=1)
-    stands = torch.arange(n_contexts)[None, :, None] == context[:, None, :]
+    n_parent_actions = max((heads[head.given].size or 1 for head in heads if head.given is not None), default=1)
+    stands = torch.arange(n_parent_actions)[None, :, None] == context[:, None, :]
     return Dependence(
         torch.tensor(controls, dtype=torch.int64),
         torch.tensor([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=torch.int64),

@@ -78,12 +78,12 @@ def plan_of(heads: Sequence[Head], wide: bool) -> Plan:
     form = MaskForm.of_heads(heads)
     sizes = np.array(form.sizes)
     segments, dependence = Segments.of(form.sizes), dependence_of(heads, wide)
-    owner, n_contexts = segments.owner.numpy(), dependence.reach.shape[1]
+    owner, n_parent_actions = segments.owner.numpy(), dependence.reach.shape[1]
     begin = np.cumsum(sizes * form.contexts) - sizes * form.contexts
     first_flag = (begin - (np.cumsum(sizes) - sizes))[owner] + np.arange(len(owner))
     step = np.where(np.array(form.contexts) > 1, sizes, 0)[owner]
     last = np.array(form.contexts)[owner] - 1
-    flag = first_flag + step * np.minimum(np.arange(n_contexts)[:, None], last)
+    flag = first_flag + step * np.minimum(np.arange(n_parent_actions)[:, None], last)
     controls = dependence.controls
     entry = dependence.context[:, controls] * len(owner) + segments.first[controls] + dependence.joint
     depths = torch.tensor([depth(h, heads) for h in range(len(choices))], dtype=torch.int64)

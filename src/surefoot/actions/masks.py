@@ -55,13 +55,13 @@ class MaskForm:
         return sum(self.sizes)
 
     @cached_property
-    def wide_width(self) -> int:
+    def conditional_width(self) -> int:
         """Flags of a wide mask."""
         return sum(size * count for size, count in zip(self.sizes, self.contexts, strict=True))
 
     @cached_property
     def widening(self) -> Array:
-        """The flat column behind each wide one, [wide_width]."""
+        """The flat column behind each wide one, [conditional_width]."""
         ends = np.cumsum(self.sizes)
         columns = [np.arange(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
         return np.concatenate([np.tile(c, n) for c, n in zip(columns, self.contexts, strict=True)])
@@ -76,7 +76,7 @@ class MaskForm:
         if isinstance(given, Mapping):
             return self._by_head(given, n_rows, whose)
         rows = flags(given, whose)
-        if rows.shape not in ((n_rows, self.flat_width), (n_rows, self.wide_width)):
+        if rows.shape not in ((n_rows, self.flat_width), (n_rows, self.conditional_width)):
             raise EnvError(
                 f"{whose} has shape {rows.shape[1:] if rows.shape[:1] == (n_rows,) else rows.shape}, not "
                 f"{self._expected()}: one flag for each choice of {self._described()}"
@@ -97,7 +97,9 @@ class MaskForm:
                 alike = list(map(len, given)) == [len(self.names)] * n and list(map(_shape, parts)) == self._shapes * n
             else:
                 width = len(given[0])
-                alike = width in (self.flat_width, self.wide_width) and list(map(_shape, given)) == [(width,)] * n
+                alike = (
+                    width in (self.flat_width, self.conditional_width) and list(map(_shape, given)) == [(width,)] * n
+                )
             # For many small arrays much faster than `np.concatenate`. Numbers of more than a byte make it longer.
             joined = bytearray().join(parts) if alike else None
         except Exception:  # whatever a foreign type raises; `read` will say what it is
@@ -162,7 +164,7 @@ class MaskForm:
             )
         masks = {name: flags(part, f"{whose}, head {name!r},") for name, part in given.items()}
         wide = any(mask.ndim == 3 for mask in masks.values())
-        found = np.ones((n_rows, self.wide_width if wide else self.flat_width), np.bool_)
+        found = np.ones((n_rows, self.conditional_width if wide else self.flat_width), np.bool_)
         for name, mask in masks.items():
             h = self.names.index(name)
             size, contexts = self.sizes[h], self.contexts[h] if wide else 1
@@ -176,7 +178,7 @@ class MaskForm:
         return found
 
     def _expected(self) -> str:
-        either = f" or ({self.wide_width},)" if self.wide_width != self.flat_width else ""
+        either = f" or ({self.conditional_width},)" if self.conditional_width != self.flat_width else ""
         return f"({self.flat_width},){either}"
 
     def _described(self) -> str:

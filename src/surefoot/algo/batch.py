@@ -11,20 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.actions.distribution import Family, HeadFacts
+from surefoot.actions.distribution import Family, HeadStatistics
 from surefoot.algo.estimate import Estimates
 from surefoot.config import Config
-from surefoot.policy.memory import Recall
+from surefoot.policy.memory import SequenceBatch
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.sequences import cut, pack
 
 
 class Batch(NamedTuple):
-    """B rows. ``weight`` is 1, or 0 for rows that are no transitions or only fill up a minibatch."""
+    """B rows. ``weight`` is 1, or 0 for rows that are no transitions or only pad a minibatch."""
 
     observation: dict[str, Tensor]
     action: Tensor | None
-    """None where the notes say all of it."""
+    """None where the packed_masks say all of it."""
     mask: Tensor | None
     log_prob: Tensor
     parameters: Tensor | None
@@ -37,10 +37,10 @@ class Batch(NamedTuple):
     weight: Tensor
     row: Tensor
     """Position t·N + env in the rollout."""
-    notes: Tensor | None = None
-    """[M + A, B] `HeadFacts.notes`, then the old log-probability of each head, if the action has heads. Rows stand last
-    here: a compiled update computes eight of them at a time."""
-    recall: Recall | None = None
+    packed_masks: Tensor | None = None
+    """[M + A, B] `HeadStatistics.notes`, then the old log-probability of each head, if the action has heads. Rows stand
+    last here: a compiled update computes eight of them at a time."""
+    sequences: SequenceBatch | None = None
     """How the rows lie in sequences, for a memory."""
 
     def rows(self, index: Tensor | slice) -> Batch:
@@ -51,10 +51,10 @@ class Batch(NamedTuple):
                 return None
             return x[index] if isinstance(index, slice) else x.index_select(0, index)  # faster than x[index]
 
-        notes = self.notes
-        if notes is not None:
-            notes = notes[:, index] if isinstance(index, slice) else notes.index_select(1, index)
-        fields: Any = [*map(chosen, self[1:-2]), notes]
+        packed_masks = self.packed_masks
+        if packed_masks is not None:
+            packed_masks = packed_masks[:, index] if isinstance(index, slice) else packed_masks.index_select(1, index)
+        fields: Any = [*map(chosen, self[1:-2]), packed_masks]
         return Batch({name: chosen(x) for name, x in self.observation.items()}, *fields)
 
     def split(self, sizes: int | list[int]) -> Iterator[Batch]:
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
         many there are. They are views, but for `notes` of pieces of different sizes."""
         leaves = {name: torch.split(x, sizes) for name, x in self.observation.items()}
         fields: Any = [repeat(None) if x is None else torch.split(x, sizes) for x in self[1:-2]]
-        fields.append(repeat(None) if self.notes is None else _split_last(self.notes, sizes))
+        fields.append(repeat(None) if self.packed_masks is None else _split_last(self.packed_masks, sizes))
         for i, row in enumerate(zip(*fields, strict=False)):
             yield Batch({name: pieces[i] for name, pieces in leaves.items()}, *row)
 
@@ -73,7 +73,9 @@ def _split_last(x: Tensor, sizes: int | list[int]) -> Sequence[Tensor]:
     return pieces if isinstance(sizes, int) else [piece.contiguous() for piece in pieces]
 
 
-def flatten(rollout: Rollout, estimates: Estimates, device: torch.device, facts: HeadFacts | None = None) -> Batch:
+def flatten(
+    rollout: Rollout, estimates: Estimates, device: torch.device, statistics: HeadStatistics | None = None
+) -> Batch:
     """All rows, [T·N]; ``facts`` of these if the action has heads."""
 
     def rows(x: Tensor) -> Tensor:
@@ -81,7 +83,7 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device, facts:
 
     return Batch(
         observation={name: rows(x[:-1]) for name, x in rollout.observation.items()},
-        action=rows(rollout.action) if facts is None else facts.action,
+        action=rows(rollout.action) if statistics is None else statistics.action,
         mask=None if rollout.mask is None else rows(rollout.mask),
         log_prob=rows(torch.where(rollout.valid, rollout.log_prob, 0.0)),
         parameters=rows(rollout.parameters),
@@ -91,16 +93,20 @@ def flatten(rollout: Rollout, estimates: Estimates, device: torch.device, facts:
         prediction=rows(estimates.prediction),
         weight=rows(rollout.valid.to(torch.float32)),
         row=torch.arange(rollout.n_steps * rollout.n_envs, device=device),
-        notes=None if facts is None else torch.cat([facts.notes, rows(old_by_head(rollout)).t()]),
+        packed_masks=None
+        if statistics is None
+        else torch.cat([statistics.packed_masks, rows(old_by_head(rollout)).t()]),
     )
 
 
-def facts_of(rollout: Rollout, family: Family, device: torch.device, joint_entropy: bool) -> HeadFacts | None:
-    """What the rows [T·N] say about the heads of the action, if it has any; as `Family.head_facts`."""
+def head_statistics_of(
+    rollout: Rollout, family: Family, device: torch.device, joint_entropy: bool
+) -> HeadStatistics | None:
+    """What the rows [T·N] say about the heads of the action, if it has any; as `Family.head_statistics`."""
     if not family.head_names:
         return None
     mask = None if rollout.mask is None else rollout.mask.flatten(0, 1).to(device)
-    return family.head_facts(rollout.action.flatten(0, 1).to(device), mask, joint_entropy)
+    return family.head_statistics(rollout.action.flatten(0, 1).to(device), mask, joint_entropy)
 
 
 def old_by_head(rollout: Rollout) -> Tensor:
@@ -112,7 +118,7 @@ def old_by_head(rollout: Rollout) -> Tensor:
 class RowBatches:
     """Every row once an epoch, in minibatches of exactly ``batch_size`` rows.
 
-    If the rows do not fill the last one, it is filled up with rows of weight 0: a smaller minibatch in a tensor of the
+    If the rows do not fill the last one, it is padded with rows of weight 0: a smaller minibatch in a tensor of the
     same shape.
     """
 
@@ -135,7 +141,7 @@ class RowBatches:
 class SequenceBatches:
     """Every sequence once an epoch, in minibatches of whole sequences with about ``batch_size`` rows each.
 
-    ``sizes`` says to how many rows a minibatch is filled up, with rows of weight 0 that belong to no sequence; it then
+    ``sizes`` says to how many rows a minibatch is padded, with rows of weight 0 that belong to no sequence; it then
     has as many sequences, most of them without rows, so that its tensors have one of few shapes.
     """
 
@@ -162,25 +168,25 @@ class SequenceBatches:
         n_sequences = np.array([len(group) for group in groups])
         n_rows = np.add.reduceat(sequences.length, np.cumsum(n_sequences) - n_sequences)
         sizes = np.array([next((size for size in self._sizes if size >= n), n) for n in n_rows])
-        # All groups are gathered at once; between two of them lies what fills up the first.
-        order = _filled(sequences.rows(n_envs), n_rows, sizes, sequences.first(n_envs)[0])
-        counted = _filled(sequences.counts().astype(np.float32), n_rows, sizes)
+        # All groups are gathered at once; between two of them lies what pads the first.
+        order = _padded(sequences.rows(n_envs), n_rows, sizes, sequences.first(n_envs)[0])
+        counted = _padded(sequences.counts().astype(np.float32), n_rows, sizes)
         device = self._batch.weight.device
         chosen = self._batch.rows(torch.from_numpy(order).to(device))
         chosen.weight.mul_(torch.from_numpy(counted).to(device))
         slots = sizes if self._sizes else n_sequences
         lengths, firsts = (
-            torch.split(torch.from_numpy(_filled(x, n_sequences, slots)), slots.tolist())
+            torch.split(torch.from_numpy(_padded(x, n_sequences, slots)), slots.tolist())
             for x in (sequences.length, sequences.first(n_envs))
         )
         for minibatch, length, first in zip(chosen.split(sizes.tolist()), lengths, firsts, strict=True):
-            yield minibatch._replace(recall=Recall(length, first, self._states))
+            yield minibatch._replace(sequences=SequenceBatch(length, first, self._states))
 
 
-def _filled(
+def _padded(
     values: NDArray[Any], counts: NDArray[np.int64], sizes: NDArray[np.int64], filler: float = 0
 ) -> NDArray[Any]:
-    """Groups of ``counts`` values, one after the other, each filled up to ``sizes`` entries."""
+    """Groups of ``counts`` values, one after the other, each padded to ``sizes`` entries."""
     unused = sizes - counts
     found = np.full(sizes.sum(), filler, values.dtype)
     found[np.arange(len(values)) + np.repeat(np.cumsum(unused) - unused, counts)] = values

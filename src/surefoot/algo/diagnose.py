@@ -15,7 +15,7 @@ def name_source(batch: Batch, coefficients: Coefficients, step: EagerStep, n_env
     counts = batch.weight > 0
     policy = step.policy
     with torch.no_grad():
-        parameters, prediction = policy(batch.observation, batch.recall)
+        parameters, prediction = policy(batch.observation, batch.sequences)
         terms = loss_terms(
             step.family.bind(parameters, batch.mask), prediction, batch, coefficients, policy.critic, step.config
         )

@@ -11,18 +11,19 @@ from surefoot.algo.shaping import CostEstimates, Shaping, estimate_costs, shape
 from surefoot.config import PPOConfig
 from surefoot.critics.calibration import coverage, quantile_spread
 from surefoot.errors import NonFiniteError
-from surefoot.math.advantages import normalize, normalize_by_env, spread_is_zero, spread_is_zero_by_env
-from surefoot.math.episodes import spread_back
+from surefoot.math.advantages import normalize, normalize_by_env, std_is_zero, std_is_zero_by_env
+from surefoot.math.episodes import broadcast_to_steps
 from surefoot.math.explained import explained_variance
 from surefoot.math.returns import gae
-from surefoot.policy.memory import Recall
+from surefoot.policy.memory import SequenceBatch
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
 from surefoot.vector.normalize import RewardNormalizer
 
 LEAST_ADVANTAGES = 0.1
-"""Share of the returns' running spread by which advantages are divided at least. Once a task is solved they are only
-errors of the critic, and a policy that is sure of its actions is lost if those are made as large as real ones (A07)."""
+"""Share of the returns' running standard deviation by which advantages are divided at least. Once a task is solved they
+are only errors of the critic, and a policy that is sure of its actions is lost if those are made as large as real ones
+(A07)."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Estimates:
     """What the critic learns: [T, N] or [T, N, M]."""
     raw_advantages: Tensor
     explained_variance: float
-    zero_spread: bool
+    zero_std: bool
     """Advantages did not vary, so that normalization gave zeros (A04)."""
     costs: CostEstimates | None = None
     """None without a cost critic."""
-    measures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     """Of the risk term and of the critic's calibration, by log key."""
 
 
@@ -62,7 +63,7 @@ def estimate(
     critic, valid = policy.critic, rollout.valid
     reward = rollout.reward
     if rewards is not None:
-        factor = rewards.absorb(reward, rollout.done, valid)
+        factor = rewards.update_statistics(reward, rollout.done, valid)
         if not first and factor != 1.0:  # before the first update there is nothing to keep
             critic.rescale(torch.tensor(factor), torch.tensor(0.0))  # A11
         reward = rewards(reward)
@@ -80,19 +81,19 @@ def estimate(
         costs = estimate_costs(rollout, critic, prediction, successors, config)
         if costs is not None:
             require_finite(costs.advantages, "advantage of the cost", rollout)
-        measures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         if shaping is not None:
             scale = 1.0 if rewards is None else rewards.scale
-            advantages, measures = shape(shaping, rollout, critic, prediction, advantages, scale, costs)
+            advantages, metrics = shape(shaping, rollout, critic, prediction, advantages, scale, costs)
         require_finite(advantages, "advantage", rollout)
         if first:
-            critic.absorb(returns, valid)
+            critic.update_statistics(returns, valid)
             if costs is not None:
-                costs.absorb(valid)
+                costs.update_statistics(valid)
             prediction, successors = predict(rollout, policy)
         if whole is not None:
-            measures |= quantile_spread(critic, prediction, valid)
-            measures |= coverage(critic, prediction, whole, finished(rollout))
+            metrics |= quantile_spread(critic, prediction, valid)
+            metrics |= coverage(critic, prediction, whole, finished(rollout))
         discounts = torch.where(rollout.terminated, 0.0, config.gamma)
         targets = critic.targets(returns, reward, discounts, successors)
         if costs is not None:
@@ -102,28 +103,28 @@ def estimate(
         return Estimates(
             prediction,
             values,
-            scaled(advantages, valid, magnitude, LEAST_ADVANTAGES * critic.spread().to(valid.device), config),
+            scaled(advantages, valid, magnitude, LEAST_ADVANTAGES * critic.return_std().to(valid.device), config),
             returns,
             targets,
             advantages,
             explained,
-            no_spread(advantages, valid, magnitude, config),
+            has_zero_std(advantages, valid, magnitude, config),
             costs,
-            measures,
+            metrics,
         )
 
 
 def finished(rollout: Rollout) -> Tensor:
     """Steps [T, N] whose episode terminates within the rollout: their return is known, no value stands in for it."""
     ends = rollout.terminated & rollout.valid
-    return spread_back(rollout.reward, rollout.start, ends, rollout.valid)[1]
+    return broadcast_to_steps(rollout.reward, rollout.start, ends, rollout.valid)[1]
 
 
-def no_spread(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> bool:
+def has_zero_std(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> bool:
     """Whether normalization finds nothing that varies: in the rollout, or in one of the envs if each has its scale."""
     if config.normalize_advantage == "env":
-        return bool(spread_is_zero_by_env(advantages, valid, magnitude).any())
-    return config.normalize_advantage != "none" and bool(spread_is_zero(advantages, valid, magnitude))
+        return bool(std_is_zero_by_env(advantages, valid, magnitude).any())
+    return config.normalize_advantage != "none" and bool(std_is_zero(advantages, valid, magnitude))
 
 
 def scaled(advantages: Tensor, valid: Tensor, magnitude: Tensor, least: Tensor, config: PPOConfig) -> Tensor:
@@ -149,14 +150,14 @@ def predict(rollout: Rollout, policy: Policy) -> tuple[Tensor, Tensor]:
         here, last = predictions[: -rollout.n_envs].view(shape), predictions[-rollout.n_envs :]
     else:
         pending = {name: x[-1].to(device) for name, x in rollout.observation.items()}
-        last = policy.prediction(pending, Recall.single(rollout.state[-1].to(device))).cpu()
+        last = policy.prediction(pending, SequenceBatch.single(rollout.state[-1].to(device))).cpu()
         here = policy.prediction_after(rollout.hidden.flatten(0, 1).to(device)).cpu().view(shape)
     successors = torch.cat([here[1:], last.unsqueeze(0)])
     if rollout.final:
         observation, state = rollout.final_batch()
         final = {name: x.to(device) for name, x in observation.items()}
         steps, envs = [f.t for f in rollout.final], [f.env for f in rollout.final]
-        successors[steps, envs] = policy.prediction(final, Recall.single(state.to(device))).cpu()
+        successors[steps, envs] = policy.prediction(final, SequenceBatch.single(state.to(device))).cpu()
     return here, successors
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from surefoot.actions.distribution import Family, HeadFacts
+from surefoot.actions.distribution import Family, HeadStatistics
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.metrics import OF_HEAD_RECORDS, OF_HEADS, Logged
 from surefoot.config import PPOConfig
@@ -61,13 +61,18 @@ class HeadMetrics:
     """Reduces what the minibatches of an update say about each head."""
 
     def __init__(
-        self, family: Family, facts: HeadFacts, counts: list[int], coefficients: Coefficients, config: PPOConfig
+        self,
+        family: Family,
+        statistics: HeadStatistics,
+        counts: list[int],
+        coefficients: Coefficients,
+        config: PPOConfig,
     ) -> None:
         """``facts`` of all rows of the rollout; ``counts`` says in how many transitions each head was active."""
         self.names, self._outputs = family.head_names, family.head_outputs
-        self._active, self._counts = facts.relevant.to(torch.float32), counts
-        has_choice = facts.relevant & (facts.n_legal > 1)
-        self._inverse_log_legal = torch.where(has_choice, 1.0 / facts.n_legal.clamp(min=2.0).log(), 0.0)
+        self._active, self._counts = statistics.relevant.to(torch.float32), counts
+        has_choice = statistics.relevant & (statistics.n_legal > 1)
+        self._inverse_log_legal = torch.where(has_choice, 1.0 / statistics.n_legal.clamp(min=2.0).log(), 0.0)
         self._ent_coefs: Sequence[float] | None = coefficients.head_ent_coefs
         self._clip_range, self._config = coefficients.clip_range, config
         self._sums = torch.zeros(2, len(OF_HEADS), len(counts), dtype=torch.float64)

@@ -51,7 +51,7 @@ class IterationRecord:
     update: UpdateRecord
     episodes: dict[str, float]
     """Means over recent episodes."""
-    measures: dict[str, float]
+    metrics: dict[str, float]
     """Of the normalizers and the critic."""
     timesteps: int
     """Env steps of this rollout; reset rows are not counted."""
@@ -232,21 +232,21 @@ class Learner:
         if record.gradient_steps or record.kl_stop:  # schedules stand still only if every step was not finite (O09)
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
-        measures = self.policy.critic.measures(estimates.prediction, estimates.returns, rollout.valid)
-        measures |= estimates.measures | self.plan.metrics()
-        self.policy.critic.absorb(estimates.returns, rollout.valid)
+        metrics = self.policy.critic.metrics(estimates.prediction, estimates.returns, rollout.valid)
+        metrics |= estimates.metrics | self.plan.metrics()
+        self.policy.critic.update_statistics(estimates.returns, rollout.valid)
         if estimates.costs is not None:
-            estimates.costs.absorb(rollout.valid)
+            estimates.costs.update_statistics(rollout.valid)
         if self.envs.n_restarts:
-            measures["warn/env_restarts"] = float(self.envs.n_restarts)
+            metrics["warn/env_restarts"] = float(self.envs.n_restarts)
         if self.observations is not None:
-            drift = self.observations.commit()
-            measures |= {"train/observation_mean_drift": drift.mean, "train/observation_std_drift": drift.std}
+            drift = self.observations.finish_rollout()
+            metrics |= {"train/observation_mean_drift": drift.mean, "train/observation_std_drift": drift.std}
         if self.rewards is not None:
-            measures["train/reward_scale"] = self.rewards.scale
+            metrics["train/reward_scale"] = self.rewards.scale
         steps = int(rollout.valid.sum())
         self._phase = Phase.BETWEEN
-        return IterationRecord(record, episodes, measures, steps, time.perf_counter() - start)
+        return IterationRecord(record, episodes, metrics, steps, time.perf_counter() - start)
 
     def _shaping(self, total_updates: int) -> Shaping | None:
         """The risk term with its coefficients of this update."""
@@ -411,8 +411,8 @@ def _why_not(values: Mapping[str, Any], n_envs: int) -> str | None:
     """Why envs cannot go on with saved episodes, as far as these tell; None if they may."""
     if values["envs"] is None:
         return "the state of its envs was not saved with it"
-    if len(values["live"]) != n_envs:
-        return f"it was saved with {len(values['live'])} envs, here are {n_envs}"
+    if len(values["active"]) != n_envs:
+        return f"it was saved with {len(values['active'])} envs, here are {n_envs}"
     return None
 
 

@@ -307,7 +307,7 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
     ),
     Metric(
         "warn/zero_spread_advantages",
-        lambda u: 1.0 if u.zero_spread else None,
+        lambda u: 1.0 if u.zero_std else None,
         "value",
         "1",
         "Advantages did not vary, so there was nothing to learn from (A04).",

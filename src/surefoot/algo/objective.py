@@ -18,8 +18,8 @@ from surefoot.math.surrogate import Bound, bound_log_ratio, clipped_surrogate
 LOGIT_BOUND = 10.0
 
 
-class Measured(NamedTuple):
-    """What a minibatch measured."""
+class StepMetrics(NamedTuple):
+    """What a minibatch step_metrics."""
 
     loss: Tensor
     """Sum over the rows."""
@@ -94,16 +94,16 @@ def _policy_terms(
     that have more choices below them (P13). Where none is paid, the entropy is the sum of the relevant heads', which
     has the joint one as its mean.
     """
-    if batch.notes is None:
+    if batch.packed_masks is None:
         # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
         unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
-        assert batch.action is not None, "without notes the action itself is needed"
+        assert batch.action is not None, "without packed_masks the action itself is needed"
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
     rewarded = rewards_entropy(config)
-    heads = distribution.heads(batch.action, batch.notes, rewarded)
-    log_ratio = heads.log_prob - batch.notes[-len(heads.log_prob) :]
+    heads = distribution.heads(batch.action, batch.packed_masks, rewarded)
+    log_ratio = heads.log_prob - batch.packed_masks[-len(heads.log_prob) :]
     expected = heads.expected_entropy if rewarded else heads.expected_entropy.detach()
     entropy, own = expected.sum(0), coefficients.head_ent_coefs
     bonus = coefficients.ent_coef * entropy if own is None else torch.as_tensor(own).to(entropy) @ expected
@@ -118,8 +118,8 @@ def objective(
     family: Family,
     critic: Critic,
     config: PPOConfig,
-) -> tuple[Tensor, Measured]:
-    """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and what was measured."""
+) -> tuple[Tensor, StepMetrics]:
+    """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and what was step_metrics."""
     distribution = family.bind(parameters, batch.mask)
     terms = loss_terms(distribution, prediction, batch, coefficients, critic, config)
     if config.logit_penalty:
@@ -139,15 +139,15 @@ def needs_divergence(config: PPOConfig, has_heads: bool) -> bool:
 
 def _measure(
     loss: Tensor, terms: Terms, distribution: Distribution, batch: Batch, family: Family, config: PPOConfig
-) -> Measured:
+) -> StepMetrics:
     largest = torch.where(batch.weight > 0, terms.log_ratio, 0.0).abs().amax()
     kl = None
     if needs_divergence(config, terms.heads is not None):
         by_head = None if terms.heads is None else estimated_divergence(terms.heads[0], config.kl_estimator)
         kl = torch.dot(divergence(distribution, terms.log_ratio, batch, family, config, by_head), batch.weight)
     if not config.diagnostics:
-        return Measured(loss.detach(), largest, kl, None)
-    return Measured(loss.detach(), largest, kl, terms.stacked())
+        return StepMetrics(loss.detach(), largest, kl, None)
+    return StepMetrics(loss.detach(), largest, kl, terms.stacked())
 
 
 def divergence(

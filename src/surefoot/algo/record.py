@@ -51,7 +51,7 @@ class UpdateRecord:
     """Largest |log-ratio| of the first minibatch; 0 up to rounding unless rollout and update disagree (P10)."""
     nan_count: int
     inf_count: int
-    zero_spread: bool
+    zero_std: bool
     explained_variance: float
     gradient_norm: float
     gradient_norms: dict[str, float]

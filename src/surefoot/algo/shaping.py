@@ -1,4 +1,4 @@
-"""What a risk term needs from the learner: costs and tails as the critics see them, and the rollout's facts."""
+"""What a risk term needs from the learner: costs and tails as the critics see them, and the rollout's statistics."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class CostEstimates(NamedTuple):
     returns: Tensor
     explained_variance: float
 
-    def absorb(self, valid: Tensor) -> None:
-        """Show the returns to the critic, as `Critic.absorb` is shown those of the rewards."""
-        self.critic.absorb_costs(self.returns, valid)
+    def update_statistics(self, valid: Tensor) -> None:
+        """Show the returns to the critic, as `Critic.update_statistics` is shown those of the rewards."""
+        self.critic.update_cost_statistics(self.returns, valid)
 
 
 def estimate_costs(
@@ -74,5 +74,5 @@ def shape(
     estimated = Estimated(advantages, reward_scale, None if costs is None else costs.advantages, predicted)
     shaped = shaping.term(steps, estimated, shaping.multiplier_lr)
     if costs is not None:
-        shaped.measures["risk/cost_explained_variance"] = costs.explained_variance
+        shaped.metrics["risk/cost_explained_variance"] = costs.explained_variance
     return shaped

@@ -17,7 +17,7 @@ from surefoot.actions.distribution import Family
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadNorms
-from surefoot.algo.objective import Measured, objective
+from surefoot.algo.objective import StepMetrics, objective
 from surefoot.config import PPOConfig
 from surefoot.math.advantages import normalize
 from surefoot.optim.adam import Adam
@@ -32,9 +32,9 @@ KL_SLACK = 1.5
 
 
 class StepResult(NamedTuple):
-    """What a step measured, and what became of its gradient."""
+    """What a step step_metrics, and what became of its gradient."""
 
-    measured: Measured
+    step_metrics: StepMetrics
     squared_norms: Tensor
     """Squared gradient norm of each part, then, if the action has heads, of each output of its last layer; before
     clipping."""
@@ -53,10 +53,10 @@ class Step(ABC):
     def begin(self) -> None:
         """A new update: forget that the last one was stopped."""
         self._stopped.zero_()
-        self.adam.look_ahead()
+        self.adam.update_bias_correction()
 
     def sizes(self, usual: int, longest: int) -> tuple[int, ...]:
-        """To which numbers of rows minibatches of sequences are filled up, if about ``usual`` are asked for and a
+        """To which numbers of rows minibatches of sequences are padded, if about ``usual`` are asked for and a
         sequence has at most ``longest``; none if a minibatch may have any number of rows."""
         return ()
 
@@ -74,16 +74,16 @@ class Step(ABC):
             return [batch]
         return [batch.rows(slice(start, start + size)) for start in range(0, batch.weight.shape[0], size)]
 
-    def finish(self, gradient: Tensor, measured: Measured, total: Tensor, rate: Tensor | float) -> StepResult:
+    def finish(self, gradient: Tensor, step_metrics: StepMetrics, total: Tensor, rate: Tensor | float) -> StepResult:
         """Judge a gradient and apply it; ``total`` is the weight of the batch."""
         of_parts = self.flat.squared_norms(gradient)
         norm = sum(of_parts[1:], of_parts[0]).sqrt()
         of_outputs = () if self._head_norms is None else (self._head_norms(gradient),)
         squared_norms = torch.cat([*(part.view(1) for part in of_parts), *of_outputs])
-        finite = torch.isfinite(norm) & torch.isfinite(measured.loss) & torch.isfinite(measured.largest)
+        finite = torch.isfinite(norm) & torch.isfinite(step_metrics.loss) & torch.isfinite(step_metrics.largest)
         within = torch.ones_like(finite)
-        if self.config.target_kl is not None and measured.kl is not None:
-            within = measured.kl <= KL_SLACK * self.config.target_kl * total
+        if self.config.target_kl is not None and step_metrics.kl is not None:
+            within = step_metrics.kl <= KL_SLACK * self.config.target_kl * total
         allowed = finite & within & ~self._stopped
         outcome = torch.where(
             self._stopped, IDLE, torch.where(finite, torch.where(within, APPLIED, KL_EXCEEDED), NON_FINITE)
@@ -93,7 +93,7 @@ class Step(ABC):
         if limit:
             gradient = gradient * _once(torch.clamp(limit / norm, max=1.0))
         self.adam.step(self.flat.values, gradient, rate, allowed)
-        return StepResult(measured, squared_norms, outcome)
+        return StepResult(step_metrics, squared_norms, outcome)
 
 
 def _once(number: Tensor) -> Tensor:
@@ -106,33 +106,33 @@ class EagerStep(Step):
     """Operation by operation."""
 
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
-        measured = self.gradient(batch, coefficients)
+        step_metrics = self.gradient(batch, coefficients)
         total = batch.weight.sum()
         with torch.no_grad():
             if self.flat.values.device.type == "cpu":
-                return self._finish_on_host(measured, float(total), coefficients.learning_rate)
-            return self.finish(self.flat.gradient, measured, total, coefficients.learning_rate)
+                return self._finish_on_host(step_metrics, float(total), coefficients.learning_rate)
+            return self.finish(self.flat.gradient, step_metrics, total, coefficients.learning_rate)
 
-    def _finish_on_host(self, measured: Measured, total: float, rate: float) -> StepResult:
+    def _finish_on_host(self, step_metrics: StepMetrics, total: float, rate: float) -> StepResult:
         """`finish` where reading a number costs less than computing with it: the same judgement, fewer operations."""
         gradient = self.flat.gradient
         squared_norms = torch.stack(self.flat.squared_norms(gradient))
         norm = math.sqrt(sum(squared_norms.tolist()))
         if self._head_norms is not None:
             squared_norms = torch.cat([squared_norms, self._head_norms(gradient)])
-        if not all(math.isfinite(x) for x in (norm, float(measured.loss), float(measured.largest))):
-            return StepResult(measured, squared_norms, NON_FINITE)
+        if not all(math.isfinite(x) for x in (norm, float(step_metrics.loss), float(step_metrics.largest))):
+            return StepResult(step_metrics, squared_norms, NON_FINITE)
         limit = self.config.target_kl
-        if limit is not None and measured.kl is not None and not float(measured.kl) <= KL_SLACK * limit * total:
-            return StepResult(measured, squared_norms, KL_EXCEEDED)
+        if limit is not None and step_metrics.kl is not None and not float(step_metrics.kl) <= KL_SLACK * limit * total:
+            return StepResult(step_metrics, squared_norms, KL_EXCEEDED)
         longest = self.config.max_grad_norm
         if longest and norm > longest:
             gradient.mul_(longest / norm)
         self.adam.follow(self.flat.values, gradient, rate)
-        return StepResult(measured, squared_norms, APPLIED)
+        return StepResult(step_metrics, squared_norms, APPLIED)
 
-    def gradient(self, batch: Batch, coefficients: Coefficients) -> Measured:
-        """Write the gradient into the flat gradient vector; what was measured.
+    def gradient(self, batch: Batch, coefficients: Coefficients) -> StepMetrics:
+        """Write the gradient into the flat gradient vector; what was step_metrics.
 
         The pieces' sums add up to that of the whole, and one division by the whole weight makes the mean: pieces of any
         size and any mask give the same gradient (O01).
@@ -141,21 +141,21 @@ class EagerStep(Step):
         total = batch.weight.sum()
         found = []
         for piece in self.pieces(batch):
-            parameters, prediction = self.policy(piece.observation, piece.recall)
-            loss, measured = objective(
+            parameters, prediction = self.policy(piece.observation, piece.sequences)
+            loss, step_metrics = objective(
                 parameters, prediction, piece, coefficients, self.family, self.policy.critic, self.config
             )
             (loss / total).backward()  # type: ignore[no-untyped-call]
-            found.append(measured)
+            found.append(step_metrics)
         return combine(found)
 
 
-def combine(pieces: list[Measured]) -> Measured:
+def combine(pieces: list[StepMetrics]) -> StepMetrics:
     """What several pieces measured as that of the whole: sums add up, extremes are taken, rows follow each other."""
     if len(pieces) == 1:
         return pieces[0]
     losses, largest, divergences, rows = zip(*pieces, strict=True)
-    return Measured(
+    return StepMetrics(
         torch.stack(losses).sum(),
         torch.stack(largest).amax(),
         None if divergences[0] is None else torch.stack(divergences).sum(),

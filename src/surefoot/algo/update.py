@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, facts_of, flatten
+from surefoot.algo.batch import Batch, RowBatches, SequenceBatches, flatten, head_statistics_of
 from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.diagnose import name_source
 from surefoot.algo.estimate import Estimates
@@ -45,14 +45,14 @@ class Updater:
         ``check`` is called before each minibatch and may raise to give up.
         """
         flat, family = self.step.flat, self.step.family
-        facts = facts_of(rollout, family, flat.values.device, rewards_entropy(self._ppo))
-        batch = flatten(rollout, estimates, flat.values.device, facts)
+        statistics = head_statistics_of(rollout, family, flat.values.device, rewards_entropy(self._ppo))
+        batch = flatten(rollout, estimates, flat.values.device, statistics)
         if self._ppo.kl_estimator != "exact":  # which alone asks what would have been, after other choices too
-            batch = batch._replace(parameters=None, mask=batch.mask if facts is None else facts.mask)
+            batch = batch._replace(parameters=None, mask=batch.mask if statistics is None else statistics.mask)
         heads = None
-        if facts is not None:
-            counts = (facts.relevant & (batch.weight > 0)).sum(1).tolist()
-            heads = HeadMetrics(family, facts, counts, coefficients, self._ppo)
+        if statistics is not None:
+            counts = (statistics.relevant & (batch.weight > 0)).sum(1).tolist()
+            heads = HeadMetrics(family, statistics, counts, coefficients, self._ppo)
         metrics = UpdateMetrics(tuple(flat.slices), coefficients, self._ppo, heads)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
@@ -85,18 +85,18 @@ class Updater:
         """Count what became of the steps made since the last call; False once the KL limit was exceeded."""
         for number, minibatch, result in unread:
             outcome = int(result.outcome)
-            measured, weight = result.measured, minibatch.weight
+            step_metrics, weight = result.step_metrics, minibatch.weight
             if outcome in (APPLIED, KL_EXCEEDED):
-                metrics.add(measured, result.squared_norms, weight, minibatch.row)
+                metrics.add(step_metrics, result.squared_norms, weight, minibatch.row)
             if outcome == APPLIED:
                 metrics.gradient_steps += 1
                 self.bad_streak = 0
             elif outcome == NON_FINITE:
                 source = name_source(minibatch, coefficients, self._eager, rollout.n_envs, rollout.first_step)
-                metrics.skip(measured, weight, minibatch.row, source)
+                metrics.skip(step_metrics, weight, minibatch.row, source)
                 self._count_bad(metrics)
             elif outcome == KL_EXCEEDED:
-                metrics.stop(measured, weight, epoch, number)
+                metrics.stop(step_metrics, weight, epoch, number)
         unread.clear()
         return metrics.kl_stop is None
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadMetrics, estimated_divergence
 from surefoot.algo.metrics import OF_ROLLOUT, OF_ROWS
-from surefoot.algo.objective import N_STACKED, Measured, Terms
+from surefoot.algo.objective import N_STACKED, StepMetrics, Terms
 from surefoot.algo.record import KLStop, UpdateRecord, WorstRow
 from surefoot.algo.reduce import RowReducer, reduced
 from surefoot.algo.rows import RolloutData, Rows
@@ -109,7 +109,7 @@ class UpdateMetrics:
         self._rows = RowMetrics(coefficients.clip_range, config, heads)
         self._squared_norms: list[Tensor] = []
         self._divergences: list[tuple[Tensor, Tensor]] = []
-        self._first: Measured | None = None
+        self._first: StepMetrics | None = None
         self._last: tuple[Tensor, Tensor] | None = None
         self.non_finite: list[str] = []
         self._nan_count = self._inf_count = 0
@@ -117,26 +117,26 @@ class UpdateMetrics:
         self.kl_stop: KLStop | None = None
         self.gradient_steps = 0
 
-    def add(self, measured: Measured, squared_norms: Tensor, weight: Tensor, row: Tensor) -> None:
+    def add(self, step_metrics: StepMetrics, squared_norms: Tensor, weight: Tensor, row: Tensor) -> None:
         """A minibatch with a finite gradient; ``row`` says where its rows lie in the rollout."""
         self._squared_norms.append(squared_norms)
-        self._first = self._first or measured
-        if measured.kl is not None:
-            self._divergences.append((measured.kl, weight.sum()))
-        if measured.rows is not None:
-            self._last = measured.rows, weight
-            self._rows.add(measured.rows, weight, row)
+        self._first = self._first or step_metrics
+        if step_metrics.kl is not None:
+            self._divergences.append((step_metrics.kl, weight.sum()))
+        if step_metrics.rows is not None:
+            self._last = step_metrics.rows, weight
+            self._rows.add(step_metrics.rows, weight, row)
 
-    def stop(self, measured: Measured, weight: Tensor, epoch: int, minibatch: int) -> None:
+    def stop(self, step_metrics: StepMetrics, weight: Tensor, epoch: int, minibatch: int) -> None:
         """The minibatch just added exceeded the limit of KL; its gradient was not applied."""
-        assert measured.kl is not None
-        self.kl_stop = KLStop(epoch, minibatch, float(measured.kl / weight.sum()))
+        assert step_metrics.kl is not None
+        self.kl_stop = KLStop(epoch, minibatch, float(step_metrics.kl / weight.sum()))
 
-    def skip(self, measured: Measured, weight: Tensor, row: Tensor, source: str) -> None:
+    def skip(self, step_metrics: StepMetrics, weight: Tensor, row: Tensor, source: str) -> None:
         """A minibatch whose gradient was not finite."""
         self.non_finite.append(source)
-        if measured.rows is not None:
-            stacked = measured.rows[:, weight > 0]
+        if step_metrics.rows is not None:
+            stacked = step_metrics.rows[:, weight > 0]
             if self._non_finite_row is None:
                 self._non_finite_row = first_non_finite(stacked, row[weight > 0], self._config.log_ratio_bound)
             log_ratio = self._terms(stacked).log_ratio
@@ -162,7 +162,7 @@ class UpdateMetrics:
             log_ratio_first=math.nan if self._first is None else float(self._first.largest),
             nan_count=self._nan_count,
             inf_count=self._inf_count,
-            zero_spread=data.estimates.zero_spread,
+            zero_std=data.estimates.zero_std,
             explained_variance=data.estimates.explained_variance,
             gradient_norm=float(totals.mean()),
             gradient_norms=dict(zip(self._parts, norms.mean(0).tolist(), strict=True)),

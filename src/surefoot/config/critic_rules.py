@@ -26,12 +26,14 @@ def decided_targets(config: Config) -> CriticConfig:
     return critic.model_copy(update={"targets": "monte_carlo" if asks_for_tails else "lambda"})
 
 
-def critic_complaints(config: Config) -> list[str]:
+def critic_errors(config: Config) -> list[str]:
     """Contradictions, each as a sentence that names the fields."""
     critic = config.critic
     found = _unused(critic) + _clip(critic, config.ppo)
     if critic.kind == "scalar" and critic.targets in ("monte_carlo", "backup"):
-        found.append(f'critic.targets = "{critic.targets}" is for a law: set critic.kind = "quantile" or "categorical"')
+        found.append(
+            f'critic.targets = "{critic.targets}" is for a distribution: set critic.kind = "quantile" or "categorical"'
+        )
     if critic.kind == "categorical":
         found += _support(critic)
     if critic.twin == "trunks" and config.policy.shared:

@@ -20,7 +20,7 @@ USED: dict[str, frozenset[str]] = {
 """The fields that each kind reads."""
 
 
-def risk_complaints(risk: RiskConfig) -> list[str]:
+def risk_errors(risk: RiskConfig) -> list[str]:
     """Contradictions, each as a sentence that names the fields."""
     found = _unused(risk)
     if risk.kind == "cvar_objective" and risk.alpha == 1.0:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from surefoot.config.critic_rules import critic_complaints
-from surefoot.config.risk_rules import risk_complaints
+from surefoot.config.critic_rules import critic_errors
+from surefoot.config.risk_rules import risk_errors
 from surefoot.config.schedule import parse_schedule
 
 
@@ -72,7 +72,7 @@ class PPOConfig(Section):
     critic.popart is off; None turns it off."""
     normalize_advantage: Advantages = "rollout"
     """Over what advantages are standardized: the rollout, each minibatch, each env, or not at all. With critic.popart
-    those of a rollout or an env are divided by a tenth of the returns' running spread at least."""
+    those of a rollout or an env are divided by a tenth of the returns' running standard deviation at least."""
     ent_coef: Coefficient = 0.0
     """Weight of the entropy bonus; also takes decay(start, floor, updates) with plateau delay."""
     head_ent_coefs: dict[str, Annotated[Coefficient, AfterValidator(_no_decay)]] = Field(default_factory=dict)
@@ -174,7 +174,8 @@ class CriticConfig(Section):
     """The value function."""
 
     kind: Literal["scalar", "quantile", "categorical"] = "scalar"
-    """What the critic predicts: the mean return, or the law of the return as quantiles or as probabilities of atoms."""
+    """What the critic predicts: the mean return, or the distribution of the return as quantiles or as probabilities of
+    atoms."""
     n_quantiles: Annotated[int, Ge(2)] = 32
     """Quantiles of the return (kind = quantile)."""
     kappa: Annotated[float, Ge(0.0), Le(1.0)] = 0.02
@@ -188,8 +189,8 @@ class CriticConfig(Section):
     """Highest atom; given together with v_min."""
     targets: Literal["auto", "lambda", "monte_carlo", "backup"] = "auto"
     """What a quantile or categorical critic learns: the λ-return, the return itself as far as the rollout goes (λ = 1),
-    or the whole law r + γ·Z(s'). The tails of λ-returns with λ < 1 are too thin, so auto is monte_carlo if risk.kind is
-    about CVaR; else lambda, which learns the mean fastest. A backup costs most."""
+    or the whole distribution r + γ·Z(s'). The tails of λ-returns with λ < 1 are too thin, so auto is monte_carlo if
+    risk.kind is about CVaR; else lambda, which learns the mean fastest. A backup costs most."""
     twin: Literal["none", "heads", "trunks"] = "none"
     """Two critics, of which the lower is believed: two heads on one trunk, or each with a trunk of its own."""
     popart: bool | Literal["auto"] = "auto"
@@ -200,7 +201,7 @@ class CriticConfig(Section):
     most twice the old spread; or each quantile."""
 
     @property
-    def in_spreads(self) -> bool:
+    def in_return_stds(self) -> bool:
         """Whether the critic predicts in units of the returns' spread."""
         return self.v_min is None if self.popart == "auto" else self.popart
 
@@ -349,18 +350,18 @@ RATIO_FIELDS = (
 
 def contradictions(config: Config) -> list[str]:
     """Options that cannot take effect together (P12), each as a sentence that names the fields."""
-    return [*_optimizer_complaints(config.ppo), *_other_complaints(config)]
+    return [*_optimizer_errors(config.ppo), *_other_errors(config)]
 
 
 def training_contradictions(config: Config) -> list[str]:
     """The same for what depends on the number of envs, which another one may be when an agent is loaded to act."""
-    found = _batch_complaints(config)
+    found = _batch_errors(config)
     if config.workers > config.n_envs:
         found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
     return found
 
 
-def _batch_complaints(config: Config) -> list[str]:
+def _batch_errors(config: Config) -> list[str]:
     ppo, rows, batch = config.ppo, config.rollout_rows, config.batch_size
     found = []
     if batch > rows:
@@ -390,7 +391,7 @@ def _batch_complaints(config: Config) -> list[str]:
     return found
 
 
-def _optimizer_complaints(ppo: PPOConfig) -> list[str]:
+def _optimizer_errors(ppo: PPOConfig) -> list[str]:
     found = []
     if ppo.adaptive_lr_kl is not None and parse_schedule(ppo.learning_rate).kind != "constant":
         found.append("ppo.adaptive_lr_kl sets the learning rate itself: give learning_rate as a number, not a schedule")
@@ -407,7 +408,7 @@ def _optimizer_complaints(ppo: PPOConfig) -> list[str]:
     return found
 
 
-def _other_complaints(config: Config) -> list[str]:
+def _other_errors(config: Config) -> list[str]:
     ppo, policy, run = config.ppo, config.policy, config.run
     found = []
     for name in ("observation_clip", "observation_statistics"):
@@ -421,7 +422,7 @@ def _other_complaints(config: Config) -> list[str]:
         found.append("run.eval_episodes needs run.eval_every")
     if changed(run, "keep_checkpoints") and not run.checkpoint_every:
         found.append("run.keep_checkpoints needs run.checkpoint_every > 0: without it only the last one is kept")
-    found += _memory_complaints(config) + critic_complaints(config) + risk_complaints(config.risk)
+    found += _memory_errors(config) + critic_errors(config) + risk_errors(config.risk)
     if not config.workers and changed(config, "worker_timeout"):
         found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
@@ -432,13 +433,13 @@ def _other_complaints(config: Config) -> list[str]:
     if policy.critic_hidden_sizes is not None and policy.shared:
         found.append("policy.critic_hidden_sizes needs policy.shared = false: a shared trunk has one width")
     if policy.encoder:
-        found += _own_encoder_complaints(policy)
+        found += _own_encoder_errors(policy)
     if inert and not policy.hidden_sizes and not policy.critic_hidden_sizes:
         found.append(f"policy.{', policy.'.join(inert)} needs a hidden layer: policy.hidden_sizes is empty")
     return found
 
 
-def _own_encoder_complaints(policy: PolicyConfig) -> list[str]:
+def _own_encoder_errors(policy: PolicyConfig) -> list[str]:
     module, _, name = policy.encoder.partition(":")
     if not module or not name:
         return [f"policy.encoder = {policy.encoder!r} must be module:Class"]
@@ -447,7 +448,7 @@ def _own_encoder_complaints(policy: PolicyConfig) -> list[str]:
     return [f"{', '.join(given)} cannot act: policy.encoder stands in place of these layers"] if given else []
 
 
-def _memory_complaints(config: Config) -> list[str]:
+def _memory_errors(config: Config) -> list[str]:
     memory = config.memory
     if memory.kind == "none":
         given = [name for name in type(memory).model_fields if changed(memory, name)]
@@ -458,7 +459,7 @@ def _memory_complaints(config: Config) -> list[str]:
     if memory.burn_in and memory.max_length is None:
         found.append("memory.burn_in needs memory.max_length: uncut sequences start where their state is known")
     if memory.max_length is not None:
-        found += _cut_complaints(memory.max_length, memory.burn_in, config.ppo.n_steps)
+        found += _cut_errors(memory.max_length, memory.burn_in, config.ppo.n_steps)
     if config.ppo.micro_batch_size is not None:
         found.append("ppo.micro_batch_size does not go with memory: set memory.max_length and a smaller batch_size")
     if config.compile is True and (memory.hidden_size % 8 or config.device != "cpu"):
@@ -466,7 +467,7 @@ def _memory_complaints(config: Config) -> list[str]:
     return found
 
 
-def _cut_complaints(max_length: int, burn_in: int, n_steps: int) -> list[str]:
+def _cut_errors(max_length: int, burn_in: int, n_steps: int) -> list[str]:
     if max_length >= n_steps:
         return [
             f"memory.max_length = {max_length} cuts nothing: a sequence has at most ppo.n_steps = {n_steps} steps; "

@@ -3,10 +3,10 @@
 A prediction is a tensor [B, K]: one mean (K = 1), N quantiles, or N logits over atoms. It is stored in the rollout
 as it is, so that clipping compares a critic with its own old output.
 
-Two units meet here. *Raw* is the unit of the (normalized) rewards: `mean`, `risk`, `quantile`, `absorb` and `measures`
-speak it, and `targets` is given it. What the network predicts may be scaled further (PopArt); only the critic itself
-knows that unit. What `targets` gives is in the unit and form that `loss` of the same critic takes, and means nothing to
-anyone else.
+Two units meet here. *Raw* is the unit of the (normalized) rewards: `mean`, `risk`, `quantile`, `update_statistics` and
+`metrics` speak it, and `targets` is given it. What the network predicts may be scaled further (PopArt); only the critic
+itself knows that unit. What `targets` gives is in the unit and form that `loss` of the same critic takes, and means
+nothing to anyone else.
 """
 
 from __future__ import annotations
@@ -78,18 +78,18 @@ class Critic(nn.Module, ABC):
         del rewards, discounts, successors
         return returns
 
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
         """Take in the statistics of a rollout's returns [T, N], raw.
 
         Called once before the first update, when this may place the predictions of a critic that has learned nothing
         yet; then once after each update, when it must not change what the critic has learned to answer (A09).
         """
 
-    def spread(self) -> Tensor:
+    def return_std(self) -> Tensor:
         """Running standard deviation of the returns, raw, 0-dim, if the critic's unit is that; otherwise 0."""
         return torch.zeros(())
 
-    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+    def metrics(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         """What the critic wants logged about a rollout, by log key; predictions [T, N, K], returns [T, N] raw."""
         del prediction, returns, valid
         return {}

@@ -24,7 +24,7 @@ def build_critic(config: CriticConfig, n_features: int, init: Initializer) -> Cr
 def build_cost_critic(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
     """A critic of the mean cost; in the unit of the costs' spread if the critic of the return is in that of its own."""
     critic = ScalarCritic(n_features, init)
-    return PopArt(critic) if config.in_spreads else critic
+    return PopArt(critic) if config.in_return_stds else critic
 
 
 def _two(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
@@ -35,7 +35,7 @@ def _two(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
 
 def _one(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
     critic = _KINDS[config.kind](config, n_features, init)
-    return PopArt(critic) if config.in_spreads else critic
+    return PopArt(critic) if config.in_return_stds else critic
 
 
 def _scalar(config: CriticConfig, n_features: int, init: Initializer) -> Critic:

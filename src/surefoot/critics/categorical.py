@@ -1,4 +1,4 @@
-"""The law of the return as probabilities of N atoms."""
+"""The distribution of the return as probabilities of N atoms."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class CategoricalCritic(Critic):
     """Logits over evenly spaced atoms, by cross-entropy / ln N (C03, C07); a uniform prediction has loss 1.
 
     ``support`` is the lowest and highest atom; None lets it follow the returns. Then the first returns place it, and it
-    moves when later ones leave it or have become much narrower, with the predicted laws carried over.
+    moves when later ones leave it or have become much narrower, with the predicted distributions carried over.
 
-    With ``backup`` the target is the successor's law on r + γ·z, projected onto the atoms, instead of the return on
-    the two atoms around it; `QuantileCritic` says what for.
+    With ``backup`` the target is the successor's distribution on r + γ·z, projected onto the atoms, instead of the
+    return on the two atoms around it; `QuantileCritic` says what for.
     """
 
     is_distributional = True
@@ -78,7 +78,7 @@ class CategoricalCritic(Critic):
         return ValueLoss(*larger_loss(unclipped, self._cross_entropy(targets, log_clipped)))
 
     def targets(self, returns: Tensor, rewards: Tensor, discounts: Tensor, successors: Tensor) -> Tensor:
-        """The law to learn, as probabilities of the atoms [T, N, K]."""
+        """The distribution to learn, as probabilities of the atoms [T, N, K]."""
         atoms = self.atoms.to(returns.device)
         if not self._backup:
             return two_hot(returns, atoms)
@@ -87,11 +87,11 @@ class CategoricalCritic(Critic):
         chunks = zip(torch.split(probs.flatten(0, 1), CHUNK), torch.split(moved.flatten(0, 1), CHUNK), strict=True)
         return torch.cat([project(mass, places, atoms) for mass, places in chunks]).view(probs.shape)
 
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
         if self.range is None:
             return
         has_learned = bool(self.range.rollouts)
-        self.range.absorb(returns, valid)
+        self.range.update_statistics(returns, valid)
         atoms = self.range.support(self.atoms)
         if atoms is not self.atoms:
             if has_learned:
@@ -102,8 +102,8 @@ class CategoricalCritic(Critic):
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         """The atoms move and the probabilities stay.
 
-        Atoms that were given stay, and the laws are carried over to them. Then a mean moves by up to an atom's width; a
-        law that becomes narrower than that is widened to it, and what leaves the support is lost.
+        Atoms that were given stay, and the distributions are carried over to them. Then a mean moves by up to an atom's
+        width; a distribution that becomes narrower than that is widened to it, and what leaves the support is lost.
         """
         moved = factor * self.atoms + offset
         if self.range is None:
@@ -112,7 +112,7 @@ class CategoricalCritic(Critic):
         self.atoms.copy_(moved)
         self.range.rescale(factor, offset)
 
-    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+    def metrics(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         del prediction
         atoms = self.atoms.to(returns.device)
         outside = out_of_support(returns[valid], atoms)

@@ -48,19 +48,19 @@ class PopArt(Critic):
         unit_rewards = self.scale.to_unit(rewards + discounts * mean)
         return self.inner.targets(self.scale.to_unit(returns), unit_rewards, discounts, successors)
 
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
         mean, std = self.scale.mean.clone(), self.scale.std.clone()
-        self.scale.absorb(returns, valid)
+        self.scale.update_statistics(returns, valid)
         if bool(std):
             self.inner.rescale(std / self.scale.std, (mean - self.scale.mean) / self.scale.std)
-        self.inner.absorb(self.scale.to_unit(returns), valid)
+        self.inner.update_statistics(self.scale.to_unit(returns), valid)
 
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         self.scale.rescale(factor, offset)
 
-    def spread(self) -> Tensor:
+    def return_std(self) -> Tensor:
         return self.scale.std
 
-    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+    def metrics(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         own = {"train/popart_mean": float(self.scale.mean), "train/popart_std": float(self.scale.std)}
-        return own | self.inner.measures(prediction, self.scale.to_unit(returns), valid)
+        return own | self.inner.metrics(prediction, self.scale.to_unit(returns), valid)

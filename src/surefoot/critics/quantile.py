@@ -1,4 +1,4 @@
-"""The law of the return as N quantiles."""
+"""The distribution of the return as N quantiles."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class QuantileCritic(Critic):
     The head is plain linear: outputs may cross, the loss pulls each to its own level, and every functional sorts before
     it reads a tail (C05). A head that is monotone by construction could not change its unit exactly (PopArt).
 
-    ``kappa`` is the half-width of the loss's quadratic zone as a share of the running spread of the returns. It makes
-    the loss smooth and draws the quantile of level τ towards the middle, by about kappa·(½ − τ) of the spread; so it is
-    small. At 1 the loss finds expectiles.
+    ``kappa`` is the half-width of the loss's quadratic zone as a share of the running standard deviation of the
+    returns. It makes the loss smooth and draws the quantile of level τ towards the middle, by about kappa·(½ − τ) of
+    the spread; so it is small. At 1 the loss finds expectiles.
 
-    With ``backup`` the target is the law r + γ·q_j(s′), j = 1 … N, instead of a return. A λ-return replaces what
-    comes after a while by its mean, so a critic of λ-returns with λ < 1 sees too little spread; on the other hand it
-    learns the mean faster, since news travels many steps in one update.
+    With ``backup`` the target is the distribution r + γ·q_j(s′), j = 1 … N, instead of a return. A λ-return replaces
+    what comes after a while by its mean, so a critic of λ-returns with λ < 1 sees too little spread; on the other hand
+    it learns the mean faster, since news travels many steps in one update.
     """
 
     is_distributional = True
@@ -62,8 +62,8 @@ class QuantileCritic(Critic):
         """The returns [T, N], or the equally likely values r + γ·q(s′) [T, N, K]."""
         return rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * successors if self._backup else returns
 
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
-        self.scale.absorb(returns, valid)
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
+        self.scale.update_statistics(returns, valid)
 
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         rescale_layer(self.head, factor, offset)

@@ -27,7 +27,7 @@ class ReturnScale(nn.Module):
         self.register_buffer("rollouts", torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
         """Move towards the statistics of the valid returns of one rollout, [T, N] each."""
         batch = Moments.from_batch(returns.to(self.mean.device), valid.to(self.mean.device))
         if not bool(batch.count):

@@ -37,7 +37,7 @@ class ReturnRange(nn.Module):
         self.register_buffer("rollouts", torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
         """Reach at once as far as the valid returns, [T, N] each, and come back slowly."""
         seen = returns[valid]
         if not seen.numel():
@@ -71,11 +71,12 @@ class ReturnRange(nn.Module):
 
 @torch.no_grad()
 def carry_over(head: nn.Linear, atoms: Tensor, new_atoms: Tensor) -> None:
-    """Let a head of logits over ``atoms`` predict nearly the same laws over ``new_atoms``, in place; [K] each.
+    """Let a head of logits over ``atoms`` predict nearly the same distributions over ``new_atoms``, in place; [K] each.
 
     The logits are a function of the place, straight between atoms, and are read off at the new places. This is linear
-    in the logits, so that it can be done to the weights once instead of to every prediction. A smooth law keeps its
-    density; the mean of any law moves by less than an atom's width. Beyond the old atoms there is little mass.
+    in the logits, so that it can be done to the weights once instead of to every prediction. A smooth distribution
+    keeps its density; the mean of any distribution moves by less than an atom's width. Beyond the old atoms there is
+    little mass.
     """
     read_off = two_hot(new_atoms, atoms)
     spacing = new_atoms[1] - new_atoms[0]

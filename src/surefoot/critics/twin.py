@@ -59,22 +59,22 @@ class Twin(Critic):
             2,
         )
 
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
-        self.first.absorb(returns, valid)
-        self.second.absorb(returns, valid)
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
+        self.first.update_statistics(returns, valid)
+        self.second.update_statistics(returns, valid)
 
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         self.first.rescale(factor, offset)
         self.second.rescale(factor, offset)
 
-    def spread(self) -> Tensor:
+    def return_std(self) -> Tensor:
         """That of the first: both see the same returns."""
-        return self.first.spread()
+        return self.first.return_std()
 
-    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+    def metrics(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         """Means of what both measure, and how far they are apart."""
         one, two = self._split(prediction)
-        first, second = self.first.measures(one, returns, valid), self.second.measures(two, returns, valid)
+        first, second = self.first.metrics(one, returns, valid), self.second.metrics(two, returns, valid)
         gap = (self.first.mean(one) - self.second.mean(two)).abs()[valid].mean()
         return {"train/critic_gap": float(gap)} | {key: 0.5 * (first[key] + second[key]) for key in first}
 

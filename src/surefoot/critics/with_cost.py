@@ -59,21 +59,21 @@ class WithCost(Critic):
         own = self.cost.targets(returns, costs, discounts, self._split(successors)[1])
         return torch.cat([targets.reshape(*returns.shape, -1), own.unsqueeze(-1)], -1)
 
-    def absorb(self, returns: Tensor, valid: Tensor) -> None:
-        self.critic.absorb(returns, valid)
+    def update_statistics(self, returns: Tensor, valid: Tensor) -> None:
+        self.critic.update_statistics(returns, valid)
 
-    def absorb_costs(self, returns: Tensor, valid: Tensor) -> None:
-        """`absorb` for the discounted costs [T, N] of a rollout."""
-        self.cost.absorb(returns, valid)
+    def update_cost_statistics(self, returns: Tensor, valid: Tensor) -> None:
+        """`update_statistics` for the discounted costs [T, N] of a rollout."""
+        self.cost.update_statistics(returns, valid)
 
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
         self.critic.rescale(factor, offset)
 
-    def spread(self) -> Tensor:
-        return self.critic.spread()
+    def return_std(self) -> Tensor:
+        return self.critic.return_std()
 
-    def measures(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
-        return self.critic.measures(self._split(prediction)[0], returns, valid)
+    def metrics(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
+        return self.critic.metrics(self._split(prediction)[0], returns, valid)
 
     def heads(self) -> dict[str, nn.Module]:
         return self.critic.heads() | {"cost_critic": self.cost}

@@ -1,8 +1,9 @@
 """Sampling of factored choices for a few rows at a time, as acting in environments needs it.
 
-The same law as `Factored.sample`, in numpy: with eight rows, the time is that of calling operations, and numpy's calls
-are the cheaper ones. Heads are padded to the largest, so that one call serves all of them; noise of +inf keeps the
-padding from being drawn. Every head is drawn once, level by level: first those whose mask depends on no choice.
+The same distribution as `Factored.sample`, in numpy: with eight rows, the time is that of calling operations, and
+numpy's calls are the cheaper ones. Heads are padded to the largest, so that one call serves all of them; noise of +inf
+keeps the padding from being drawn. Every head is drawn once, level by level: first those whose mask depends on no
+choice.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 
 class CompiledChoice:
-    """The same law, and the same choices from the same noise, as `gumbel_max` and `Chooser`."""
+    """The same distribution, and the same choices from the same noise, as `gumbel_max` and `Chooser`."""
 
     def __init__(
         self, kernel: Kernel, tables: ChoiceTables, logits: Array, mask: Array | None, log_noise: Array, action: Array

@@ -20,14 +20,14 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from surefoot.actions.distribution import Family
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.objective import Measured, needs_divergence, objective
+from surefoot.algo.objective import StepMetrics, needs_divergence, objective
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.fast.code_cache import use_private_cache
 from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
 from surefoot.optim.adam import Adam
 from surefoot.optim.flat import FlatParameters
-from surefoot.policy.memory import Recall
+from surefoot.policy.memory import SequenceBatch
 from surefoot.policy.policy import Policy
 
 Run = Callable[..., Sequence[Tensor]]
@@ -97,15 +97,20 @@ class CompiledStep(Step):
             self._given = coefficients
         rows = tensors_of(batch)
         count = batch.weight.shape[0]
-        if batch.recall is not None and batch.recall.length.shape[0] != count:
-            raise ValueError(f"{batch.recall.length.shape[0]} sequences are not filled up to {count}, as many as rows")
-        mask, notes = batch.mask, batch.notes
-        kind = count, len(rows), 0 if mask is None else mask.shape[1], 0 if notes is None else notes.stride(0)
+        if batch.sequences is not None and batch.sequences.length.shape[0] != count:
+            raise ValueError(f"{batch.sequences.length.shape[0]} sequences are not padded to {count}, as many as rows")
+        mask, packed_masks = batch.mask, batch.packed_masks
+        kind = (
+            count,
+            len(rows),
+            0 if mask is None else mask.shape[1],
+            0 if packed_masks is None else packed_masks.stride(0),
+        )
         if kind not in self._runs:
             self._runs[kind] = self._record(batch, rows)
         run, read = self._runs[kind]
-        squared_norms, outcome, *measured = run(*self._state, *[rows[i] for i in read])
-        return StepResult(self._measured(measured), squared_norms, outcome)
+        squared_norms, outcome, *step_metrics = run(*self._state, *[rows[i] for i in read])
+        return StepResult(self._measured(step_metrics), squared_norms, outcome)
 
     def sizes(self, usual: int, longest: int) -> tuple[int, ...]:
         """Few, since each is compiled: from hardly more than usual, as many short sequences make it, to what one long
@@ -133,7 +138,7 @@ class CompiledStep(Step):
         def whole(*given: Tensor) -> list[Tensor]:
             # The state is recognised where the step uses it: recording follows the tensors themselves.
             found = self._whole(with_tensors(batch, list(given[len(self._state) :])))
-            return [found.squared_norms, torch.as_tensor(found.outcome), *flattened(found.measured)]
+            return [found.squared_norms, torch.as_tensor(found.outcome), *flattened(found.step_metrics)]
 
         graph = make_fx(whole, tracing_mode="real")(*inputs)
         for x, saved in zip(self._state, before, strict=True):
@@ -151,34 +156,36 @@ class CompiledStep(Step):
         gradient = torch.zeros_like(self.flat.values)
         found = []
         for piece in self.pieces(batch):
-            part, (_, measured) = grad_and_value(self._loss, has_aux=True)(self.flat.values, piece, coefficients, total)
+            part, (_, step_metrics) = grad_and_value(self._loss, has_aux=True)(
+                self.flat.values, piece, coefficients, total
+            )
             gradient = gradient + part
-            found.append(self._measured(measured))
+            found.append(self._measured(step_metrics))
         return self.finish(gradient, combine(found), total, rate)
 
     def _loss(
         self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Loss, and the tensors of `Measured`, which are all that may stand beside a loss."""
+        """Loss, and the tensors of `StepMetrics`, which are all that may stand beside a loss."""
         pieces = torch.split(values, self._sizes)
         weights = {
             name: piece.view(slot.shape) for name, piece, slot in zip(self._names, pieces, self.flat.slots, strict=True)
         }
         # Parts that are shared are one module under two names, so one name is enough and nothing needs to be tied.
         parameters, prediction = functional_call(
-            self.policy, weights, (batch.observation, batch.recall), tie_weights=False
+            self.policy, weights, (batch.observation, batch.sequences), tie_weights=False
         )
-        loss, measured = objective(
+        loss, step_metrics = objective(
             parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
         )
-        return loss / total, tuple(flattened(measured))
+        return loss / total, tuple(flattened(step_metrics))
 
-    def _measured(self, tensors: Sequence[Tensor]) -> Measured:
+    def _measured(self, tensors: Sequence[Tensor]) -> StepMetrics:
         """The inverse of `flattened`."""
         loss, largest, *rest = tensors
         has_heads = bool(self.family.head_names)
         kl = rest.pop(0) if needs_divergence(self.config, has_heads) else None
-        return Measured(loss, largest, kl, rest.pop(0) if self.config.diagnostics else None)
+        return StepMetrics(loss, largest, kl, rest.pop(0) if self.config.diagnostics else None)
 
 
 def read_inputs(graph: GraphModule, first: int) -> list[int]:
@@ -191,15 +198,17 @@ def read_inputs(graph: GraphModule, first: int) -> list[int]:
     return [i for i, node in enumerate(given) if node.users]
 
 
-def flattened(measured: Measured) -> list[Tensor]:
+def flattened(step_metrics: StepMetrics) -> list[Tensor]:
     """What is there, in a fixed order."""
-    return [x for x in measured if x is not None]
+    return [x for x in step_metrics if x is not None]
 
 
 def tensors_of(batch: Batch) -> list[Tensor]:
     """The tensors of a batch in a fixed order."""
-    recall = () if batch.recall is None else (batch.recall.length, batch.recall.first, batch.recall.states)
-    return [*batch.observation.values(), *[x for x in batch[1:-1] if x is not None], *recall]
+    sequences = (
+        () if batch.sequences is None else (batch.sequences.length, batch.sequences.first, batch.sequences.states)
+    )
+    return [*batch.observation.values(), *[x for x in batch[1:-1] if x is not None], *sequences]
 
 
 def with_tensors(batch: Batch, tensors: list[Tensor]) -> Batch:
@@ -207,4 +216,4 @@ def with_tensors(batch: Batch, tensors: list[Tensor]) -> Batch:
     left = iter(tensors)
     observation = {name: next(left) for name in batch.observation}
     fields: Any = [None if x is None else next(left) for x in batch[1:-1]]
-    return Batch(observation, *fields)._replace(recall=None if batch.recall is None else Recall(*left))
+    return Batch(observation, *fields)._replace(sequences=None if batch.sequences is None else SequenceBatch(*left))

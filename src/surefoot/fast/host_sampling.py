@@ -85,7 +85,7 @@ class FactoredSampler(HostSampler):
         return log_noise
 
     def sample(self, params: Array, mask: Array | None, noise: Array) -> Array:
-        return self._chooser(self._family.is_wide(mask))(params, mask, noise)
+        return self._chooser(self._family.is_conditional(mask))(params, mask, noise)
 
     def tables(self, mask_width: int) -> ChoiceTables | None:
         form = self._family.form

@@ -29,7 +29,7 @@ def recur(cell: nn.LSTM | nn.GRU, features: Tensor, states: Tensor, first: Tenso
     names -> outputs [R, H].
 
     A state is the hidden states of all layers and, for an LSTM, the carries of all layers. A sequence may have no rows,
-    and rows after the last one fill up: their outputs are 0.
+    and rows after the last one pad: their outputs are 0.
     """
     states = states.view(states.shape[0], -1, cell.num_layers, cell.hidden_size)
     for layer, (w_input, w_within, b_input, b_within) in enumerate(cell.all_weights):

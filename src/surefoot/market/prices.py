@@ -53,8 +53,14 @@ class Prices:
 
     def between(self, start: str | np.datetime64 | None, end: str | np.datetime64 | None) -> slice:
         """The bars that close at or after ``start`` and before ``end``, either of which may be open."""
-        first = 0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start, "ns")))
-        last = len(self) if end is None else int(np.searchsorted(self.closes_at, np.datetime64(end, "ns")))
+        first = (
+            0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start).astype("datetime64[ns]")))
+        )
+        last = (
+            len(self)
+            if end is None
+            else int(np.searchsorted(self.closes_at, np.datetime64(end).astype("datetime64[ns]")))
+        )
         return slice(first, max(first, last))
 
     def cut(self, bars: slice) -> Prices:

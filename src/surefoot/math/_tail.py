@@ -1,12 +1,12 @@
 """The tail rule: a quantile function Q through N midpoint quantiles, and its CVaR and VaR.
 
-In the normal score z = Φ⁻¹(u) the quantile function of a normal law is a straight line and that of a
-log-normal law an exponential. So the rule takes Q straight in z from each quantile to the next, and below q_1
+In the normal score z = Φ⁻¹(u) the quantile function of a normal distribution is a straight line and that of a
+log-normal distribution an exponential. So the rule takes Q straight in z from each quantile to the next, and below q_1
 
     Q(z) = q_0 + (q_1 − q_0)·E(g, z − z_0)/E(g, z_1 − z_0),   E(g, x) = (exp(gx) − 1)/g
 
 with g the growth rate of the slope, read off q_0, q_k and q_2k (k = 3, less if N is small): 0 for a normal
-law, negative for a heavier left tail, positive for a lighter one. g is kept in [−1, 3]; −1 is the tail of
+distribution, negative for a heavier left tail, positive for a lighter one. g is kept in [−1, 3]; −1 is the tail of
 −exp(N(0, 1)). Both pieces rise with z, so Q is a quantile function.
 
 A slope that grows faster still (g < −1.2) is more likely a gap than a tail: a rare crash with nothing between
@@ -62,7 +62,7 @@ def evaluate(functional: Functional, ascending: Tensor) -> Tensor:
 
 
 def smoothness(ascending: Tensor) -> Tensor:
-    """How far the lowest quantiles [..., N] look like those of a smooth law: 1 yes, 0 a gap -> [...]."""
+    """How far the lowest quantiles [..., N] look like those of a smooth distribution: 1 yes, 0 a gap -> [...]."""
     growth = _growth(ascending - ascending[..., :1], _scores(ascending.shape[-1]))
     return ((growth - _GAP_FULL) / (_GAP_STARTS - _GAP_FULL)).clamp(0.0, 1.0)
 

@@ -42,7 +42,7 @@ def normalize_by_env(
     return _normalize(advantages, valid, (0,), magnitude, least_std)
 
 
-def spread_is_zero(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
+def std_is_zero(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
     """Whether `normalize` answers with zeros because nothing meaningful varies: a 0-dim bool tensor."""
     if advantages.numel() == 0:
         return torch.ones((), dtype=torch.bool, device=advantages.device)
@@ -50,8 +50,8 @@ def spread_is_zero(advantages: Tensor, valid: Tensor | None = None, magnitude: T
     return _standardize(advantages, valid, dims, magnitude)[1].reshape(())
 
 
-def spread_is_zero_by_env(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
-    """`spread_is_zero` for each column of [T, N]: bool [N]."""
+def std_is_zero_by_env(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
+    """`std_is_zero` for each column of [T, N]: bool [N]."""
     if advantages.shape[0] == 0:
         return torch.ones(advantages.shape[1], dtype=torch.bool, device=advantages.device)
     return _standardize(advantages, valid, (0,), magnitude)[1].squeeze(0)

@@ -1,4 +1,4 @@
-"""Laws on a fixed ascending grid of atoms: targets, projection, support (C03)."""
+"""Categoricals on a fixed ascending grid of atoms: targets, projection, support (C03)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def two_hot(targets: Tensor, atoms: Tensor) -> Tensor:
-    """The law on the grid with mass on the two atoms around each target and the target as its mean.
+    """The distribution on the grid with mass on the two atoms around each target and the target as its mean.
 
     `targets` [B], `atoms` [K] ascending, K ≥ 2, not necessarily evenly spaced -> probabilities [B, K]. A
     target beyond the grid goes to the end atom (`out_of_support` counts those). NaN gives NaN. Source:
@@ -18,7 +18,7 @@ def two_hot(targets: Tensor, atoms: Tensor) -> Tensor:
 
 
 def project(probs: Tensor, moved_atoms: Tensor, atoms: Tensor) -> Tensor:
-    """A law on moved atoms brought back to the grid, each mass split between its two neighbours.
+    """A distribution on moved atoms brought back to the grid, each mass split between its two neighbours.
 
         p'_k = Σ_j p_j·Λ_k(z_j),   Λ_k the piecewise linear hat of atom k
 

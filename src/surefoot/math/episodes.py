@@ -39,7 +39,7 @@ def sum_episodes(x: Tensor, start: Tensor, valid: Tensor, gamma: float, before: 
     return totals, OpenSums(totals[-1], length[-1] + steps[-1])
 
 
-def spread_back(values: Tensor, start: Tensor, done: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+def broadcast_to_steps(values: Tensor, start: Tensor, done: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     """Give each step the value at the last step of its episode.
 
     All [T, N]. Answers with these values, and with a mask of the steps whose episode ends within the rollout; the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from surefoot.math.advantages import spread_is_zero, spread_is_zero_by_env
+from surefoot.math.advantages import std_is_zero, std_is_zero_by_env
 
 
 def explained_variance(predictions: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -20,13 +20,13 @@ def explained_variance(predictions: Tensor, targets: Tensor, valid: Tensor | Non
         return torch.full((), torch.nan, dtype=targets.dtype, device=targets.device)
     mask = torch.ones_like(targets, dtype=torch.bool) if valid is None else valid.bool()
     dims = tuple(range(targets.dim()))
-    return _explained(predictions, targets, mask, dims, spread_is_zero(targets, mask)).reshape(())
+    return _explained(predictions, targets, mask, dims, std_is_zero(targets, mask)).reshape(())
 
 
 def explained_variance_by_env(predictions: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
     """`explained_variance` within each column of [T, N]: [N]."""
     mask = valid.bool()
-    return _explained(predictions, targets, mask, (0,), spread_is_zero_by_env(targets, mask)).squeeze(0)
+    return _explained(predictions, targets, mask, (0,), std_is_zero_by_env(targets, mask)).squeeze(0)
 
 
 def _explained(predictions: Tensor, targets: Tensor, mask: Tensor, dims: tuple[int, ...], is_flat: Tensor) -> Tensor:

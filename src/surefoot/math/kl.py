@@ -88,7 +88,7 @@ def beta_kl(alpha_p: Tensor, beta_p: Tensor, alpha_q: Tensor, beta_q: Tensor) ->
 
 
 def relative_entropy_terms(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """q − p − p·log(q/p), elementwise: sums to the KL of two normalized laws, and no term is below 0."""
+    """q − p − p·log(q/p), elementwise: sums to the KL of two normalized distributions, and no term is below 0."""
     p, q = torch.exp(log_p), torch.exp(log_q)
     # Where p = 0 the ratio is not read; 0 stands in, since its own value may be inf − inf.
     d = torch.where(p > 0, log_q - log_p, 0.0)

@@ -23,14 +23,14 @@ Rule = Literal["tail", "step"]
 
 
 def cvar_from_quantiles(q: Tensor, alpha: float, rule: Rule = "tail") -> Tensor:
-    """CVaR_α of a law known by its midpoint quantiles q, [..., N] -> [...].
+    """CVaR_α of a distribution known by its midpoint quantiles q, [..., N] -> [...].
 
         step:  (1/αN)·[Σ_{i<k} q_(i) + (αN − k)·q_(k)],   k = ⌊αN⌋
         tail:  (1/α)·∫_0^α Q(u) du, with Q the quantile function through the q_(i) described in `_tail`
 
-    `step` is exact for the law of N equal masses at q. `tail`, the default, takes q for quantiles of a smooth
-    law, whose lowest 1/N reaches below q_(0), unless a gap among the lowest speaks against it; then it is the
-    step rule. With exact quantiles of a normal law and N = 32, `step` is off by 4.3 % at α = 0.05 and by 19 %
+    `step` is exact for the distribution of N equal masses at q. `tail`, the default, takes q for quantiles of a smooth
+    distribution, whose lowest 1/N reaches below q_(0), unless a gap among the lowest speaks against it; then it is the
+    step rule. With exact quantiles of a normal distribution and N = 32, `step` is off by 4.3 % at α = 0.05 and by 19 %
     at α = 0.01, `tail` by less than 0.01 %; `tail` is closer in every cell of `risk_table.error_table`. Both
     obey CVaR(aq + b) = a·CVaR(q) + b for a > 0, do not fall with α, and end at mean(q) for α = 1.
 
@@ -50,7 +50,7 @@ def cvar_from_quantiles(q: Tensor, alpha: float, rule: Rule = "tail") -> Tensor:
 
 
 def var_from_quantiles(q: Tensor, alpha: float, rule: Rule = "tail") -> Tensor:
-    """VaR_α of a law known by its midpoint quantiles q, [..., N] -> [...]; rules as in `cvar_from_quantiles`.
+    """VaR_α of a distribution known by its midpoint quantiles q, [..., N] -> [...]; rules as in `cvar_from_quantiles`.
 
     `step`: q_(k) with k = ⌈αN⌉ − 1. `tail`: Q(α).
     """
@@ -116,7 +116,7 @@ def mean_cvar(mean: Tensor, cvar: Tensor, cvar_weight: float) -> Tensor:
 def wang_from_quantiles(q: Tensor, eta: float) -> Tensor:
     """Wang's distorted expectation ∫ Q(Φ(Φ⁻¹(τ) + η)) dτ of N equal masses at q, [..., N] -> [...].
 
-    η < 0 is risk-averse, 0 the mean, η > 0 risk-seeking. On a normal law it is μ + η·σ. Source: Wang 2000, "A
+    η < 0 is risk-averse, 0 the mean, η > 0 risk-seeking. On a normal distribution it is μ + η·σ. Source: Wang 2000, "A
     class of distortion operators"; sign as in https://arxiv.org/abs/1806.06923 (section 3.2).
     """
     normal = NormalDist()

@@ -21,7 +21,7 @@ RULES: tuple[Rule, ...] = ("step", "tail")
 
 
 class Law(NamedTuple):
-    """A law with its quantile function and its exact lower CVaR."""
+    """A distribution with its quantile function and its exact lower CVaR."""
 
     name: str
     quantile: Callable[[float], float]
@@ -31,7 +31,7 @@ class Law(NamedTuple):
 class ErrorRow(NamedTuple):
     """`relative_error` = (estimate − exact)/|exact|: positive is too optimistic."""
 
-    law: str
+    distribution: str
     n: int
     alpha: float
     rule: Rule
@@ -41,24 +41,24 @@ class ErrorRow(NamedTuple):
 
 
 def error_table(sizes: Sequence[int] = SIZES, alphas: Sequence[float] = ALPHAS) -> list[ErrorRow]:
-    """One row for each law, N, α and rule, from exact midpoint quantiles in float32.
+    """One row for each distribution, N, α and rule, from exact midpoint quantiles in float32.
 
-    Normal and log-normal laws lie within the family the tail rule extrapolates with; Student-t(3) does not.
+    Normal and log-normal distributions lie within the family the tail rule extrapolates with; Student-t(3) does not.
     """
     rows = []
     with warnings.catch_warnings():
         # The table is meant to show α·N < 1 too.
         warnings.simplefilter("ignore", SurefootWarning)
-        for law in LAWS:
+        for distribution in DISTRIBUTIONS:
             for n in sizes:
                 levels = midpoints(n, dtype=torch.float64).tolist()
-                q = torch.tensor([law.quantile(level) for level in levels], dtype=torch.float32)
+                q = torch.tensor([distribution.quantile(level) for level in levels], dtype=torch.float32)
                 for alpha in alphas:
-                    exact = law.cvar(alpha)
+                    exact = distribution.cvar(alpha)
                     for rule in RULES:
                         estimate = float(cvar_from_quantiles(q, alpha, rule))
                         error = (estimate - exact) / abs(exact)
-                        rows.append(ErrorRow(law.name, n, alpha, rule, exact, estimate, error))
+                        rows.append(ErrorRow(distribution.name, n, alpha, rule, exact, estimate, error))
     return rows
 
 
@@ -93,7 +93,7 @@ def _left_skewed_cvar(alpha: float) -> float:
     return -math.exp(0.5) * _NORMAL.cdf(_NORMAL.inv_cdf(alpha) + 1.0) / alpha
 
 
-LAWS = (
+DISTRIBUTIONS = (
     Law("normal", _NORMAL.inv_cdf, _normal_cvar),
     Law("student-t(3)", _student_quantile, _student_cvar),
     Law("lognormal", lambda level: math.exp(_NORMAL.inv_cdf(level)), _right_skewed_cvar),

@@ -5,8 +5,8 @@ conditional value-at-risk"). So, with ν held fixed,
 
     ∇CVaR_α(R) = E[ min(R − ν, 0)/α · Σ_t ∇ log π(a_t | s_t) ]
 
-which is the gradient of Tamar et al. 2015, https://arxiv.org/abs/1404.3862, valid for laws with atoms too. Every step
-of an episode with return R thus has the advantage min(R − ν, 0)/α, up to a baseline.
+which is the gradient of Tamar et al. 2015, https://arxiv.org/abs/1404.3862, valid for distributions with atoms too.
+Every step of an episode with return R thus has the advantage min(R − ν, 0)/α, up to a baseline.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ def clip_quantiles(
         deviations = quantiles - mean
         variance = deviations.square().mean(-1, keepdim=True)
         old_variance = (old - old_mean).square().mean(-1, keepdim=True)
-        is_wide, scale = _spread_cap(variance, old_variance, spread_factor)
-        return torch.where(is_wide, new_mean + deviations * scale, shifted)
+        is_conditional, scale = _spread_cap(variance, old_variance, spread_factor)
+        return torch.where(is_conditional, new_mean + deviations * scale, shifted)
     raise ValueError(_unknown_mode(mode))
 
 
@@ -123,8 +123,8 @@ def clip_atoms(
         deviations = grid - mean
         variance = (probs * deviations.square()).sum(-1, keepdim=True)
         old_variance = (old * (atoms - old_mean).square()).sum(-1, keepdim=True)
-        is_wide, scale = _spread_cap(variance, old_variance, spread_factor)
-        return torch.where(is_wide, new_mean + deviations * scale, shifted)
+        is_conditional, scale = _spread_cap(variance, old_variance, spread_factor)
+        return torch.where(is_conditional, new_mean + deviations * scale, shifted)
     raise ValueError(_unknown_mode(mode))
 
 
@@ -132,9 +132,9 @@ def _spread_cap(variance: Tensor, old_variance: Tensor, factor: float) -> tuple[
     """Whether sd > f·sd_old, and the scale f·sd_old/sd there (1 elsewhere, with a finite gradient)."""
     if factor < 1.0:
         raise ValueError(f"spread_factor must be at least 1, got {factor}")
-    is_wide = variance > factor * factor * old_variance
-    safe_variance = torch.where(is_wide, variance, 1.0)
-    return is_wide, torch.where(is_wide, factor * old_variance.sqrt() * safe_variance.rsqrt(), 1.0)
+    is_conditional = variance > factor * factor * old_variance
+    safe_variance = torch.where(is_conditional, variance, 1.0)
+    return is_conditional, torch.where(is_conditional, factor * old_variance.sqrt() * safe_variance.rsqrt(), 1.0)
 
 
 def _quantile_at_levels(probs: Tensor, atoms: Tensor, levels: Tensor) -> Tensor:

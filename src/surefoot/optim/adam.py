@@ -52,9 +52,9 @@ class Adam:
         self.ahead = torch.zeros(2, device=values.device)
         """1/(1 - b1^t) and 1/sqrt(1 - b2^t) of the step to come: found in advance, because a compiled function would
         find them anew for every few parameters."""
-        self.look_ahead()
+        self.update_bias_correction()
 
-    def look_ahead(self) -> None:
+    def update_bias_correction(self) -> None:
         """Set ``ahead`` by the number of steps made."""
         first, second = self.settings.betas
         taken = int(self.state.steps) + 1
@@ -107,4 +107,4 @@ class Adam:
             if saved[name].shape != tensor.shape:
                 raise ValueError(f"the saved {name} has shape {tuple(saved[name].shape)}, not {tuple(tensor.shape)}")
             tensor.copy_(saved[name])
-        self.look_ahead()
+        self.update_bias_correction()

@@ -27,7 +27,7 @@ several times as much as behind a small network, and noise drives the policy abo
 
 
 @dataclass(frozen=True)
-class Recall:
+class SequenceBatch:
     """How the B rows of a minibatch lie in S sequences, one after the other."""
 
     length: Tensor
@@ -38,7 +38,7 @@ class Recall:
     """[M, n] memory states."""
 
     @classmethod
-    def single(cls, states: Tensor) -> Recall:
+    def single(cls, states: Tensor) -> SequenceBatch:
         """One row for each of these states."""
         count = states.shape[0]
         return cls(torch.ones(count, dtype=torch.int64), torch.arange(count), states)
@@ -50,7 +50,7 @@ class Recall:
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor]:
-        """The row at each place [S, L] of sequences that are filled up to equal length (with row 0), and the flat
+        """The row at each place [S, L] of sequences that are padded to equal length (with row 0), and the flat
         place s·L + l of each row [B]."""
         time = torch.arange(int(self.length.max()))
         real = time < self.length.unsqueeze(1)
@@ -81,10 +81,10 @@ class Memory(nn.Module, ABC):
         outputs, after = self.sequences(features.unsqueeze(1), state)
         return outputs.squeeze(1), after
 
-    def rows(self, features: Tensor, recall: Recall, own: slice) -> Tensor:
+    def rows(self, features: Tensor, sequences: SequenceBatch, own: slice) -> Tensor:
         """Rows [B, F] that belong to sequences -> rows [B, H]; ``own`` says which columns of the states are its own."""
-        place, row = recall.padded
-        outputs, _ = self.sequences(features[place], recall.start[:, own])
+        place, row = sequences.padded
+        outputs, _ = self.sequences(features[place], sequences.start[:, own])
         return outputs.flatten(0, 1)[row]
 
 
@@ -111,10 +111,10 @@ class Recurrent(Memory):
         self.top = MLP(config.hidden_size, config.output_sizes, activation, False, init)
         self.n_outputs = self.top.n_outputs
 
-    def rows(self, features: Tensor, recall: Recall, own: slice) -> Tensor:
+    def rows(self, features: Tensor, sequences: SequenceBatch, own: slice) -> Tensor:
         if self.scan is None:
-            return super().rows(features, recall, own)
-        return self.finish(self.scan(self.cell, features, recall.states[:, own], recall.first, recall.length))
+            return super().rows(features, sequences, own)
+        return self.finish(self.scan(self.cell, features, sequences.states[:, own], sequences.first, sequences.length))
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         parts = start.view(start.shape[0], -1, self._width).transpose(0, 1).contiguous()

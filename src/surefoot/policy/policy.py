@@ -17,7 +17,7 @@ from surefoot.critics.with_cost import WithCost
 from surefoot.nets.init import Initializer
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
-from surefoot.policy.memory import Memory, Recall, build_memory
+from surefoot.policy.memory import Memory, SequenceBatch, build_memory
 from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.side_by_side import SideBySide
 from surefoot.spaces import Layout
@@ -67,12 +67,12 @@ class Policy(nn.Module):
         out: Tensor = self.head(self.encoder(observation))
         return out
 
-    def prediction(self, observation: Observation, recall: Recall | None = None) -> Tensor:
+    def prediction(self, observation: Observation, sequences: SequenceBatch | None = None) -> Tensor:
         """Critic's prediction [B, K] alone."""
         features: Tensor = self.value_encoder(observation)
-        if self.memory is not None and self.value_memory is not None and recall is not None:
+        if self.memory is not None and self.value_memory is not None and sequences is not None:
             skipped = 0 if self.value_memory is self.memory else self.memory.state_size
-            features = self.value_memory.rows(features, recall, slice(skipped, None))
+            features = self.value_memory.rows(features, sequences, slice(skipped, None))
         out: Tensor = self.critic(features)
         return out
 
@@ -93,16 +93,16 @@ class Policy(nn.Module):
         value_features, value_after = self.value_memory.step(value_features, state[:, self.memory.state_size :])
         return PolicyOutput(self.head(features), self.critic(value_features), torch.cat([after, value_after], 1))
 
-    def forward(self, observation: Observation, recall: Recall | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, observation: Observation, sequences: SequenceBatch | None = None) -> tuple[Tensor, Tensor]:
         """Action parameters and critic predictions of B rows; what is shared runs once."""
         features, value_features = self._encode(observation)
-        if self.memory is not None and self.value_memory is not None and recall is not None:
+        if self.memory is not None and self.value_memory is not None and sequences is not None:
             split = self.memory.state_size
-            remembered = self.memory.rows(features, recall, slice(split))
+            remembered = self.memory.rows(features, sequences, slice(split))
             if self.value_memory is self.memory:
                 value_features = remembered
             else:
-                value_features = self.value_memory.rows(value_features, recall, slice(split, None))
+                value_features = self.value_memory.rows(value_features, sequences, slice(split, None))
             features = remembered
         return self.head(features), self.critic(value_features)
 

@@ -36,15 +36,15 @@ class CostConstraint(RiskTerm):
         assert estimated.cost_advantages is not None, "a cost constraint comes with a cost critic"
         entry, _ = self._costs.enter(steps.cost, steps), self._returns.enter(steps.reward, steps)
         waits = self._waiting.see(int(steps.done.sum()))
-        measures = {"risk/waiting": float(self._waiting.count)}
+        metrics = {"risk/waiting": float(self._waiting.count)}
         if not waits:
             cost = float(entry.sample.mean())
             spread, worth = self._costs.spread, self._returns.spread / self._costs.spread
-            measures |= {"risk/cost": cost, "risk/violation": cost - self._limit, "risk/spread": spread}
+            metrics |= {"risk/cost": cost, "risk/violation": cost - self._limit, "risk/spread": spread}
             self._multiplier.update(worth * (cost - self._limit) / spread, multiplier_lr)
         harmless = -estimated.cost_advantages / estimated.reward_scale
         shaped = lagrangian_advantages(estimated.advantages, harmless, self._multiplier.value)
-        return Shaped(shaped, measures | self._multiplier.measures())
+        return Shaped(shaped, metrics | self._multiplier.metrics())
 
     def is_open_for(self, n_envs: int) -> bool:
         return self._costs.is_open_for(n_envs) and self._returns.is_open_for(n_envs)

@@ -30,10 +30,10 @@ class CvarObjective(RiskTerm):
         del multiplier_lr
         reading = self._tail.read(steps)
         risky = reading.advantages / estimated.reward_scale
-        measures = reading.measures
+        metrics = reading.metrics
         if estimated.predicted_cvar is not None:
-            measures |= self._calibration.read(steps, estimated.predicted_cvar)
-        return Shaped(mean_cvar(estimated.advantages, risky, self._weight), measures)
+            metrics |= self._calibration.read(steps, estimated.predicted_cvar)
+        return Shaped(mean_cvar(estimated.advantages, risky, self._weight), metrics)
 
     def is_open_for(self, n_envs: int) -> bool:
         return self._tail.is_open_for(n_envs) and self._calibration.is_open_for(n_envs)
@@ -67,16 +67,16 @@ class CvarConstraint(RiskTerm):
 
     def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
         reading = self._tail.read(steps)
-        measures = reading.measures
+        metrics = reading.metrics
         if reading.cvar is not None:
             violation = self._limit - reading.cvar
-            measures |= {"risk/violation": violation, "risk/spread": reading.spread}
+            metrics |= {"risk/violation": violation, "risk/spread": reading.spread}
             self._multiplier.update(violation / reading.spread, multiplier_lr)
         if estimated.predicted_cvar is not None:
-            measures |= self._calibration.read(steps, estimated.predicted_cvar)
+            metrics |= self._calibration.read(steps, estimated.predicted_cvar)
         risky = reading.advantages / estimated.reward_scale
         shaped = lagrangian_advantages(estimated.advantages, risky, self._multiplier.value)
-        return Shaped(shaped, measures | self._multiplier.measures())
+        return Shaped(shaped, metrics | self._multiplier.metrics())
 
     def is_open_for(self, n_envs: int) -> bool:
         return self._tail.is_open_for(n_envs) and self._calibration.is_open_for(n_envs)

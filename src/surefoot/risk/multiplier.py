@@ -37,7 +37,7 @@ class Multiplier:
         self.value = max(0.0, self.integral + self._proportional * self.smoothed + self._derivative * slope)
         return self.value
 
-    def measures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """By log key."""
         return {"risk/multiplier": self.value, "risk/multiplier_integral": self.integral}
 

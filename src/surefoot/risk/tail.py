@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from surefoot.errors import SurefootWarning
-from surefoot.math.episodes import spread_back
+from surefoot.math.episodes import broadcast_to_steps
 from surefoot.math.risk import cvar_from_samples
 from surefoot.math.tail_gradient import Tail, tail_advantages, tail_of
 from surefoot.risk.ledger import Ledger
@@ -31,7 +31,7 @@ class TailReading(NamedTuple):
     """None if no episode ended in the rollout."""
     spread: float
     """Of the returns of all episodes so far."""
-    measures: dict[str, float]
+    metrics: dict[str, float]
 
 
 class TailReader:
@@ -50,13 +50,13 @@ class TailReader:
         """Take in a rollout."""
         entry = self._returns.enter(steps.reward, steps)
         waits = self._waiting.see(int(steps.done.sum()))
-        measures = {"risk/waiting": float(self._waiting.count)}
+        metrics = {"risk/waiting": float(self._waiting.count)}
         if waits:
-            return TailReading(torch.zeros_like(steps.reward), None, self._returns.spread, measures)
+            return TailReading(torch.zeros_like(steps.reward), None, self._returns.spread, metrics)
         tail = _quiet_tail(entry.sample, self._alpha)
-        spread, credited = spread_back(tail_advantages(entry.totals, tail), steps.start, steps.done, steps.valid)
+        spread, credited = broadcast_to_steps(tail_advantages(entry.totals, tail), steps.start, steps.done, steps.valid)
         n = len(entry.sample)
-        measures |= {
+        metrics |= {
             "risk/cvar": float(tail.cvar),
             "risk/var": float(tail.var),
             "risk/level": tail.level,
@@ -64,8 +64,8 @@ class TailReader:
             "risk/credited_fraction": float(credited.sum() / steps.valid.sum()),
         }
         if self._alpha * n < 1.0:
-            measures["warn/thin_tail"] = self._alpha * n
-        return TailReading(spread.to(steps.reward.dtype), float(tail.cvar), self._returns.spread, measures)
+            metrics["warn/thin_tail"] = self._alpha * n
+        return TailReading(spread.to(steps.reward.dtype), float(tail.cvar), self._returns.spread, metrics)
 
     def is_open_for(self, n_envs: int) -> bool:
         """Whether what is known of open episodes is of so many envs."""

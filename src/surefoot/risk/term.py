@@ -44,7 +44,7 @@ class Shaped(NamedTuple):
     """What the policy learns from, not yet normalized, and what to log."""
 
     advantages: Tensor
-    measures: dict[str, float]
+    metrics: dict[str, float]
 
 
 class RiskTerm(ABC):

@@ -53,10 +53,10 @@ class Collector:
         self._arrays = {name: getattr(self.rollout, name).numpy() for name in [*fields, "state", "hidden"]}
         self._rewards = np.zeros((n_steps, envs.n_envs))
         self.state = np.zeros((envs.n_envs, policy.state_size), np.float32)
-        self.fresh = np.ones(envs.n_envs, np.bool_)
+        self.episode_start = np.ones(envs.n_envs, np.bool_)
         self.episodes = EpisodeTracker(envs.n_envs)
         self.pending: Mapping[str, Array] | None = None
-        self._set_live(np.ones(envs.n_envs, np.bool_))
+        self._set_active(np.ones(envs.n_envs, np.bool_))
         self.vector_steps = 0
         self._guard = Guard(normalizes=actor.normalizer is not None)
         self._said_inexact = False
@@ -64,8 +64,8 @@ class Collector:
     def start(self, seed: int) -> None:
         """Reset every env."""
         self.pending = self.envs.reset(seed)
-        self._set_live(np.ones(self.envs.n_envs, np.bool_))
-        self.fresh = np.ones(self.envs.n_envs, np.bool_)
+        self._set_active(np.ones(self.envs.n_envs, np.bool_))
+        self.episode_start = np.ones(self.envs.n_envs, np.bool_)
         self.state[:] = 0.0
         self._guard.observations(self.pending, 0)
         self._make_room_for_masks()
@@ -82,8 +82,8 @@ class Collector:
             if self.state.shape[1]:
                 tensors["memory"] = torch.from_numpy(self.state)
         values = {
-            "live": self.live.tolist(),
-            "fresh": self.fresh.tolist(),
+            "active": self.active.tolist(),
+            "episode_start": self.episode_start.tolist(),
             "vector_steps": self.vector_steps,
             "episodes": self.episodes.state(),
             "envs": envs,
@@ -121,15 +121,15 @@ class Collector:
             if pending[leaf.name].shape != (self.envs.n_envs, *leaf.shape):
                 raise ValueError(f"the saved observation {leaf.name!r} has shape {pending[leaf.name].shape}")
         self._guard.observations(pending, self.vector_steps)
-        live, fresh = np.array(values["live"], np.bool_), np.array(values["fresh"], np.bool_)
-        if not live.shape == fresh.shape == self.episodes.total.shape == (self.envs.n_envs,):
+        active, episode_start = np.array(values["active"], np.bool_), np.array(values["episode_start"], np.bool_)
+        if not active.shape == episode_start.shape == self.episodes.total.shape == (self.envs.n_envs,):
             raise ValueError("it does not say of every env how it stands")
         state = tensors["memory"].numpy() if self.state.shape[1] else self.state
         if state.shape != self.state.shape or not np.isfinite(state).all():
             raise ValueError(f"the saved memory has shape {state.shape}, or is not finite")
         self.envs.load_state(values["envs"])
-        self.pending, self.fresh = pending, fresh
-        self._set_live(live)
+        self.pending, self.episode_start = pending, episode_start
+        self._set_active(active)
         self.state[:] = state
         self._make_room_for_masks()
 
@@ -147,8 +147,8 @@ class Collector:
             step = self.envs.step(self._act(t))
             self._store(t, step)
             self.pending = step.observation
-            if step.live is not self.live:
-                self._set_live(step.live)
+            if step.active is not self.active:
+                self._set_active(step.active)
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
         self._arrays["reward"][:] = self._rewards
@@ -157,16 +157,16 @@ class Collector:
             rollout.mask_digest = digest(rollout.mask)
         return rollout
 
-    def _set_live(self, live: NDArray[np.bool_]) -> None:
-        self.live = live
-        self._asleep = None if live.all() else ~live[:, None]
+    def _set_active(self, active: NDArray[np.bool_]) -> None:
+        self.active = active
+        self._needs_reset = None if active.all() else ~active[:, None]
         """[N, 1] envs that will only carry a reset, if there are any."""
 
     def _observe(self, t: int, see: bool) -> None:
         """Normalize the pending observation into row t."""
         assert self.pending is not None, "start() comes before collect()"
         if self.normalizer is not None and see:
-            self.normalizer.see(self.pending, self.live)
+            self.normalizer.update(self.pending, self.active)
         seen = self._actor.seen(self.pending)
         for name, rows in self._observations.items():
             rows[t] = seen[name]
@@ -213,8 +213,8 @@ class Collector:
             )
         rows: Array = stored[t]
         rows[:] = masks
-        if self._asleep is not None:
-            rows |= self._asleep  # after the last step there is nothing to choose
+        if self._needs_reset is not None:
+            rows |= self._needs_reset  # after the last step there is nothing to choose
         return rows
 
     def _masks(self) -> Array | None:
@@ -244,10 +244,10 @@ class Collector:
         arrays["terminated"][t] = step.terminated
         arrays["truncated"][t] = step.truncated
         arrays["valid"][t] = step.valid
-        arrays["start"][t] = self.fresh
+        arrays["start"][t] = self.episode_start
         arrays["cost"][t] = 0.0 if costs is None else costs
         done = step.terminated | step.truncated
-        self.fresh = done | ~step.valid
+        self.episode_start = done | ~step.valid
         self.episodes.step(step.reward, step.valid, costs)
         if step.final:
             self._end(t, step, done)
@@ -255,7 +255,7 @@ class Collector:
             self._drop(t, step.dropped)
         if after.shape[1]:
             arrays["hidden"][t] = after[:, self._policy.value_hidden]
-            after[self.fresh] = 0.0
+            after[self.episode_start] = 0.0
             self.state[:] = after
 
     def _end(self, t: int, step: Step, done: NDArray[np.bool_]) -> None:

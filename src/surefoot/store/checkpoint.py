@@ -110,8 +110,8 @@ def _encode(
             STATE_FILE: jsontext.dumps(dict(snapshot.values), name="values"),
         }
         records = {name: FileRecord.of(data) for name, data in contents.items()}
-        measured = None if metric is None else float(metric)
-        manifest = Manifest(FORMAT_VERSION, exact, config_hash, versions, records, step, measured)
+        step_metrics = None if metric is None else float(metric)
+        manifest = Manifest(FORMAT_VERSION, exact, config_hash, versions, records, step, step_metrics)
         return {**contents, MANIFEST_FILE: seal(manifest)}
     except (tensors.InvalidTensors, jsontext.InvalidJson, InvalidManifest) as error:
         raise CheckpointError(f"this state cannot be saved: {error}") from error

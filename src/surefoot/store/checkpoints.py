@@ -116,7 +116,7 @@ class CheckpointStore:
         return self._search(self._newest_first)
 
     def best(self) -> Found:
-        """The one with the highest metric that verifies. Raises NoCheckpointError if none was measured."""
+        """The one with the highest metric that verifies. Raises NoCheckpointError if none was step_metrics."""
         return self._search(self._best_first)
 
     def _newest_first(self) -> tuple[_Entries, _Refused]:

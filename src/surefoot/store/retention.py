@@ -9,7 +9,7 @@ from collections.abc import Mapping
 def kept_steps(
     metrics: Mapping[int, float | None], *, keep_last: int, keep_every: int | None, keep_best: bool
 ) -> set[int]:
-    """Steps to keep, of those in `metrics` (step -> metric, higher is better, None if not measured).
+    """Steps to keep, of those in `metrics` (step -> metric, higher is better, None if not step_metrics).
 
     Kept are the `keep_last` newest, the best, and the first one in each interval of `keep_every` steps.
     """
@@ -26,6 +26,6 @@ def kept_steps(
 
 
 def best_first(metrics: Mapping[int, float | None]) -> list[int]:
-    """Measured steps from the best to the worst; of equals the later one first."""
-    measured = [(metric, step) for step, metric in metrics.items() if metric is not None and not math.isnan(metric)]
-    return [step for _, step in sorted(measured, reverse=True)]
+    """StepMetrics steps from the best to the worst; of equals the later one first."""
+    step_metrics = [(metric, step) for step, metric in metrics.items() if metric is not None and not math.isnan(metric)]
+    return [step for _, step in sorted(step_metrics, reverse=True)]

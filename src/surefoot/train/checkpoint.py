@@ -152,7 +152,7 @@ def _require_widths(config: Config, snapshot: Snapshot) -> None:
     for name, given in sizes.items():
         if max(given, default=0) > widest or len(given) > len(weights):
             raise CheckpointError(f"its configuration says {name} = {given}, its weights are no wider than {widest}")
-    n_envs = len(snapshot.values["learner"]["collector"]["live"])
+    n_envs = len(snapshot.values["learner"]["collector"]["active"])
     if max(memory.layers, len(policy.cnn_channels)) > max(len(weights), 3) or config.n_envs > max(n_envs, MANY_ENVS):
         raise CheckpointError("its configuration says more layers or envs than its state has")
 
@@ -175,7 +175,7 @@ class _Episodes(_Part):
 
 
 class _Collector(_Part):
-    live: list[bool]
+    active: list[bool]
     fresh: list[bool]
     vector_steps: _Count
     episodes: _Episodes

@@ -56,11 +56,11 @@ def _iterate_recoverably(agent: PPO, target: int, callback: CallbackList, displa
     """As `_iterate`, with metrics and checkpoints; the first is written before anything is trained."""
     learner, settings = agent.learner, run.config.run
     clock, due = Clock(learner.timesteps), Every(settings.checkpoint_every or 10**18, learner.timesteps)
-    keeper = Keeper(run, learner, callback)
+    watch = RunWatch(run, learner, callback)
     with Signals() as signals:
         outcome = Outcome(goes_on=True, learned=False)
         while outcome.goes_on and learner.timesteps < target and signals.received is None:
-            with keeper.watched(signals):
+            with watch.watched(signals):
                 outcome = iteration(agent, callback, clock)
             metrics = agent.take_logged()
             display.show(learner.timesteps, metrics)
@@ -68,13 +68,13 @@ def _iterate_recoverably(agent: PPO, target: int, callback: CallbackList, displa
             if outcome.learned and learner.updates % settings.log_interval == 0:
                 run.write_line(learner.timesteps)
             if due.due(learner.timesteps):
-                keeper.save()
-        keeper.save()
+                watch.save()
+        watch.save()
         if signals.received is not None:
-            raise keeper.interruption(signals.received)
+            raise watch.interruption(signals.received)
 
 
-class Keeper:
+class RunWatch:
     """Keeps the state between two iterations, in memory and as checkpoints."""
 
     def __init__(self, run: Run, learner: Learner, callback: CallbackList) -> None:
@@ -147,7 +147,7 @@ def iteration(agent: PPO, callback: CallbackList, clock: Clock) -> Outcome:
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     """All log keys of one iteration but the times."""
-    return record.episodes | record.update.metrics() | record.measures
+    return record.episodes | record.update.metrics() | record.metrics
 
 
 class Clock:

@@ -67,9 +67,9 @@ class VectorEnvs(Envs):
         final = self._final(done, current, info)
         mask_infos = [info] * self.n_envs
         if self.mode is AutoresetMode.DISABLED and done.any():
-            observation, fresh = self._reset_some(done)
+            observation, reset_info = self._reset_some(done)
             current = self._split(observation)
-            mask_infos = [fresh if done[i] else info for i in range(self.n_envs)]
+            mask_infos = [reset_info if done[i] else info for i in range(self.n_envs)]
         if self.mode is AutoresetMode.NEXT_STEP:
             self._resetting = done.copy()
         self._read_masks(mask_infos)

@@ -36,7 +36,7 @@ class Step(NamedTuple):
     """[N]; both False in invalid rows. Both may be True: terminated wins."""
     valid: Flags
     """[N]; False where the row carried a reset and was no transition."""
-    live: Flags
+    active: Flags
     """[N]; False where the *next* row will carry a reset, so that its observation is not acted upon."""
     final: Mapping[int, Mapping[str, Array]]
     """True successor of each finished row, by env index."""

@@ -31,7 +31,7 @@ class MaskRows:
     def __init__(self, form: MaskForm, n_envs: int, storage: tuple[Array, Array] | None = None) -> None:
         self.form = form
         if storage is None:
-            storage = np.zeros((n_envs, form.wide_width), np.bool_), np.zeros(n_envs, np.int64)
+            storage = np.zeros((n_envs, form.conditional_width), np.bool_), np.zeros(n_envs, np.int64)
         self._rows, self._width = storage
         self._noted: dict[int, tuple[Any, Whose]] = {}
         self._taken: Array | None = None

@@ -42,15 +42,15 @@ class ObservationNormalizer:
         self._follows, self._following = follows, True
         self._scale: dict[str, tuple[Array, Array]] = {}
         self._freeze()
-        self._committed = dict(self._scale)
+        self._finished = dict(self._scale)
 
-    def see(self, observation: Mapping[str, Array], live: NDArray[np.bool_]) -> None:
-        """Count observations [N, ...] that are about to be acted upon in ``live`` rows."""
+    def update(self, observation: Mapping[str, Array], active: NDArray[np.bool_]) -> None:
+        """Count observations [N, ...] that are about to be acted upon in ``active`` rows."""
         if self._following:
-            self._absorb(observation, live)
+            self._update_moments(observation, active)
             self._freeze()
         else:
-            self._seen.append((observation, live))
+            self._seen.append((observation, active))
 
     def __call__(self, observation: Mapping[str, Array]) -> dict[str, Array]:
         """Normalized float32 copies of the continuous leaves; the others as they are."""
@@ -61,16 +61,16 @@ class ObservationNormalizer:
             out[name] = np.minimum(np.maximum(scaled, -self._clip), self._clip).astype(np.float32, copy=False)
         return out
 
-    def commit(self) -> Drift:
+    def finish_rollout(self) -> Drift:
         """End of an update: take in what the rollout saw."""
-        before = self._committed
+        before = self._finished
         if self._seen:
-            live = np.stack([rows for _, rows in self._seen])
-            self._absorb({n: np.stack([seen[n] for seen, _ in self._seen]) for n in self._names}, live)
+            active = np.stack([rows for _, rows in self._seen])
+            self._update_moments({n: np.stack([seen[n] for seen, _ in self._seen]) for n in self._names}, active)
         self._seen.clear()
         self._following = self._follows
         self._freeze()
-        self._committed = dict(self._scale)
+        self._finished = dict(self._scale)
         # The scale is 1/σ, so that σ_new/σ_old = old scale/new scale.
         of_mean = [np.abs((self._scale[n][0] - before[n][0]) * before[n][1]).max(initial=0.0) for n in self._names]
         of_std = [np.abs(before[n][1] / self._scale[n][1] - 1.0).max(initial=0.0) for n in self._names]
@@ -90,11 +90,11 @@ class ObservationNormalizer:
         self._following = self._follows or any(float(m.count) == 0 for m in self.moments.values())
         self._seen.clear()
         self._freeze()
-        self._committed = dict(self._scale)
+        self._finished = dict(self._scale)
 
-    def _absorb(self, observation: Mapping[str, Array], live: NDArray[np.bool_]) -> None:
+    def _update_moments(self, observation: Mapping[str, Array], active: NDArray[np.bool_]) -> None:
         for name in self._names:
-            batch = Moments.from_batch(torch.from_numpy(observation[name][live]))
+            batch = Moments.from_batch(torch.from_numpy(observation[name][active]))
             self.moments[name] = merge(self.moments[name], batch)
 
     def _freeze(self) -> None:
@@ -118,7 +118,7 @@ class RewardNormalizer:
         self.moments = Moments.empty(())
         self.running = torch.zeros(n_envs, dtype=torch.float64)
 
-    def absorb(self, reward: Tensor, done: Tensor, valid: Tensor) -> float:
+    def update_statistics(self, reward: Tensor, done: Tensor, valid: Tensor) -> float:
         """Count a rollout's raw rewards [T, N]; what predictions in the old unit become in the new one, as a factor.
 
         It is old scale / new scale (A11), but 1 if there was no unit before, because no return had differed from 0.

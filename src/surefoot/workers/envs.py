@@ -34,7 +34,7 @@ from surefoot.workers import channel
 from surefoot.workers.channel import pack, unpack
 from surefoot.workers.fork_server import GRACE_SECONDS, ForkServer
 from surefoot.workers.process import Job
-from surefoot.workers.shared_buffer import Board, nameless_memory
+from surefoot.workers.shared_buffer import SharedBuffer, nameless_memory
 from surefoot.workers.worker import Kind, Lost, Worker
 
 MAX_FRUITLESS_REPLACEMENTS = 3
@@ -76,8 +76,10 @@ class WorkerEnvs(Envs):
         try:
             self.observation_space, self.action_space, self.action_heads = self._start()
             self.layout = Layout.of(self.observation_space)
-            self._board = Board.over(memory, self.layout, self.action_space, n_envs, self.mask_form.wide_width)
-            self._masks = MaskRows(self.mask_form, n_envs, (self._board.mask, self._board.mask_width))
+            self._buffer = SharedBuffer.over(
+                memory, self.layout, self.action_space, n_envs, self.mask_form.conditional_width
+            )
+            self._masks = MaskRows(self.mask_form, n_envs, (self._buffer.mask, self._buffer.mask_width))
             for worker in self._workers:
                 worker.call(channel.ATTACH, str(n_envs).encode())
         except Lost as lost:
@@ -104,27 +106,27 @@ class WorkerEnvs(Envs):
 
     def step(self, actions: Any) -> Step:
         self._replace_unready()
-        board = self._board
-        board.write_actions(actions)
+        buffer = self._buffer
+        buffer.write_actions(actions)
         for worker in self._workers:
-            if not worker.fresh:
+            if not worker.episode_start:
                 worker.ask(channel.STEP)
         infos: list[Mapping[str, Any]] = [NO_INFO] * self.n_envs
         for worker in self._workers:
-            if not worker.fresh:
+            if not worker.episode_start:
                 self._finish_step(worker, infos)
-            if worker.fresh:
-                worker.fresh = False
-                board.reward[worker.rows] = 0
-                board.terminated[worker.rows] = board.truncated[worker.rows] = False
-                board.dropped[worker.rows] = True
-        terminated, truncated, dropped = board.terminated.copy(), board.truncated.copy(), board.dropped.copy()
+            if worker.episode_start:
+                worker.episode_start = False
+                buffer.reward[worker.rows] = 0
+                buffer.terminated[worker.rows] = buffer.truncated[worker.rows] = False
+                buffer.dropped[worker.rows] = True
+        terminated, truncated, dropped = buffer.terminated.copy(), buffer.truncated.copy(), buffer.dropped.copy()
         final = {
-            int(i): {name: array[i].copy() for name, array in board.final.items()}
+            int(i): {name: array[i].copy() for name, array in buffer.final.items()}
             for i in np.flatnonzero(terminated | truncated)
         }
-        live, reward = np.ones(self.n_envs, np.bool_), board.reward.copy()
-        return Step(self._observation(), reward, terminated, truncated, ~dropped, live, final, infos, dropped)
+        active, reward = np.ones(self.n_envs, np.bool_), buffer.reward.copy()
+        return Step(self._observation(), reward, terminated, truncated, ~dropped, active, final, infos, dropped)
 
     @property
     def gives_masks(self) -> bool:
@@ -147,8 +149,8 @@ class WorkerEnvs(Envs):
                 states.append(json.loads(worker.answer()))
             except Lost as lost:
                 self._replace(worker, lost, channel.REVIVE, [])
-                worker.fresh = True
-        if any(worker.fresh for worker in self._workers):
+                worker.episode_start = True
+        if any(worker.episode_start for worker in self._workers):
             return None
         reason = next((part for part in states if isinstance(part, str)), None)
         if reason is not None:
@@ -190,7 +192,7 @@ class WorkerEnvs(Envs):
         self._check_open()
         asked = []
         for worker, extra in zip(self._workers, extras, strict=True):
-            worker.fresh = False
+            worker.episode_start = False
             if worker.idle:
                 worker.ask(tag, self._origin(worker, extra))
                 asked.append((worker, extra))
@@ -209,7 +211,7 @@ class WorkerEnvs(Envs):
             report = worker.answer()
         except Lost as lost:
             self._replace(worker, lost, channel.REVIVE, [])
-            worker.fresh = True
+            worker.episode_start = True
             return
         worker.fruitless = 0
         for env, info in self._read(report).items():
@@ -223,7 +225,7 @@ class WorkerEnvs(Envs):
         for worker in self._workers:
             if not worker.ready:
                 self._replace(worker, worker.left_alone(), channel.REVIVE, [])
-                worker.fresh = True
+                worker.episode_start = True
 
     def _replace(self, worker: Worker, lost: Lost, tag: bytes, extra: list[Any]) -> None:
         """Put a new process in the place of a lost one and have it set up its envs."""
@@ -274,7 +276,7 @@ class WorkerEnvs(Envs):
             )
 
     def _observation(self) -> dict[str, Array]:
-        return {name: array.copy() for name, array in self._board.observation.items()}
+        return {name: array.copy() for name, array in self._buffer.observation.items()}
 
     def _check_open(self) -> None:
         if not self._shut_down.alive:

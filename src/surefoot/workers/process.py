@@ -19,8 +19,8 @@ from surefoot.vector.group import Env, EnvGroup
 from surefoot.vector.masks import MaskRows, declared_heads
 from surefoot.workers import channel
 from surefoot.workers.channel import Channel, pack, unpack
-from surefoot.workers.shared_buffer import Board
-from surefoot.workers.worker_loop import Host, make_one
+from surefoot.workers.shared_buffer import SharedBuffer
+from surefoot.workers.worker_loop import WorkerLoop, make_one
 
 
 class Job(NamedTuple):
@@ -36,7 +36,7 @@ class Job(NamedTuple):
 
 
 class Session:
-    """A worker's life: it starts, attaches to the board, then hosts."""
+    """A worker's life: it starts, attaches to the buffer, then hosts."""
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
@@ -64,10 +64,10 @@ class Session:
     def _attach(self, job: Job, factory: Callable[[], Env], envs: list[Env], n_envs: int) -> bytes:
         """Take the rows of this worker's envs among all ``n_envs``."""
         layout, form = Layout.of(envs[0].observation_space), MaskForm.of(envs[0].action_space, declared_heads(envs[0]))
-        board = Board.over(self._memory, layout, envs[0].action_space, n_envs, form.wide_width)
-        own = board.rows(slice(job.first_index, job.first_index + job.n_envs))
+        buffer = SharedBuffer.over(self._memory, layout, envs[0].action_space, n_envs, form.conditional_width)
+        own = buffer.rows(slice(job.first_index, job.first_index + job.n_envs))
         masks = MaskRows(form, job.n_envs, (own.mask, own.mask_width))
-        host = Host(EnvGroup(envs, job.first_index, own.observation, masks), factory, job.first_index, own)
+        host = WorkerLoop(EnvGroup(envs, job.first_index, own.observation, masks), factory, job.first_index, own)
         self.commands = {
             channel.STEP: host.step,
             channel.RESET: host.reset,

@@ -36,7 +36,7 @@ def nameless_memory() -> int:
 
 
 @dataclass(frozen=True)
-class Board:
+class SharedBuffer:
     """Arrays of one row per env that several processes see."""
 
     observation: dict[str, Array]
@@ -57,7 +57,7 @@ class Board:
     @classmethod
     def over(
         cls, memory: int, layout: Layout, action_space: spaces.Space[Any], n_envs: int, mask_width: int = 0
-    ) -> Board:
+    ) -> SharedBuffer:
         """The arrays of N envs; every process that asks for them over the same memory gets the same ones."""
         leaves: list[Spec] = [((n_envs, *leaf.shape), leaf.raw_dtype) for leaf in layout.leaves]
         parts = dict(parts_of(action_space))
@@ -82,9 +82,9 @@ class Board:
         """A copy of what was written."""
         return assemble(space, {path: array.copy() for path, array in self.action.items()})
 
-    def rows(self, rows: slice) -> Board:
+    def rows(self, rows: slice) -> SharedBuffer:
         """The arrays of some of the envs."""
-        return Board(
+        return SharedBuffer(
             {name: array[rows] for name, array in self.observation.items()},
             {name: array[rows] for name, array in self.final.items()},
             {path: array[rows] for path, array in self.action.items()},

@@ -41,7 +41,7 @@ class Worker:
         self._asked = False
         self.set_up = False
         """Whether its envs are started or loaded."""
-        self.fresh = False
+        self.episode_start = False
         """Whether it was replaced without the caller having heard of it."""
         self.fruitless = 0
         """Replacements since the last good step."""

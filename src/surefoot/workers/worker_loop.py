@@ -15,18 +15,18 @@ from surefoot.spaces import row_of
 from surefoot.vector.group import Env, EnvGroup
 from surefoot.vector.interface import env_seeds
 from surefoot.workers.channel import pack
-from surefoot.workers.shared_buffer import Board
+from surefoot.workers.shared_buffer import SharedBuffer
 
 MAX_FRUITLESS_RESTARTS = 10
 """How often in a row an env is made anew without one good step."""
 GLOBAL_STREAM, RESTART_STREAM = 0x610BA1, 0x2E57A27
 
 
-class Host:
+class WorkerLoop:
     """The environments of one worker: a group in which an env that raises is made anew."""
 
-    def __init__(self, group: EnvGroup, factory: Callable[[], Env], first_index: int, board: Board) -> None:
-        self._group, self._factory, self._first_index, self._board = group, factory, first_index, board
+    def __init__(self, group: EnvGroup, factory: Callable[[], Env], first_index: int, buffer: SharedBuffer) -> None:
+        self._group, self._factory, self._first_index, self._buffer = group, factory, first_index, buffer
         self._seed = 0
         self._restarts = [0] * group.n_envs
         self._fruitless = [0] * group.n_envs
@@ -51,10 +51,10 @@ class Host:
         return self._report({})
 
     def step(self, payload: bytes) -> bytes:
-        """Take the actions on the board."""
+        """Take the actions on the buffer."""
         del payload
-        board, group = self._board, self._group
-        actions = board.actions(group.action_space)  # copies: an env may keep what it was given
+        buffer, group = self._buffer, self._group
+        actions = buffer.actions(group.action_space)  # copies: an env may keep what it was given
         infos: dict[int, Mapping[str, Any]] = {}
         for i in range(group.n_envs):
             try:
@@ -70,8 +70,8 @@ class Host:
             if info:
                 infos[self._first_index + i] = info
             if terminated or truncated:
-                for name, final in board.final.items():
-                    final[i] = board.observation[name][i]
+                for name, final in buffer.final.items():
+                    final[i] = buffer.observation[name][i]
                 self._reset_one(i, None)
         return self._report(infos)
 
@@ -102,9 +102,9 @@ class Host:
         return b""
 
     def _post(self, i: int, reward: float, terminated: bool, truncated: bool, dropped: bool) -> None:
-        board = self._board
-        board.reward[i], board.dropped[i] = reward, dropped
-        board.terminated[i], board.truncated[i] = terminated, truncated
+        buffer = self._buffer
+        buffer.reward[i], buffer.dropped[i] = reward, dropped
+        buffer.terminated[i], buffer.truncated[i] = terminated, truncated
 
     def _reset_one(self, i: int, seed: int | None) -> None:
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from surefoot.worlds.laws import Law
+from surefoot.worlds.return_distribution import ReturnDistribution
 from surefoot.worlds.toy import ToyEnv
 
 Array = np.ndarray[Any, Any]
@@ -44,12 +44,12 @@ class CrashPortfolio(ToyEnv[Array, Array]):
         self._steps = 0
         self.action_space = spaces.Box(0.0, 1.0, (1,), np.float32)
         self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        if self.law(1.0).mean <= self.law(0.0).mean:
+        if self.return_distribution(1.0).mean <= self.return_distribution(0.0).mean:
             raise ValueError("the risky asset must earn more on average than the riskless one")
-        self.optimal_return = self.law(1.0).mean
-        self.random_return = self.law(0.5).mean
+        self.optimal_return = self.return_distribution(1.0).mean
+        self.random_return = self.return_distribution(0.5).mean
 
-    def law(self, weight: float) -> Law:
+    def return_distribution(self, weight: float) -> ReturnDistribution:
         """Of the return of a constant weight."""
         n, p, base = self._n_steps, self._p, self._n_steps * self._riskless
         gain, crash = self._gain - self._riskless, self._crash - self._riskless
@@ -57,11 +57,11 @@ class CrashPortfolio(ToyEnv[Array, Array]):
         for crashes in range(n + 1):
             value = base + weight * (crashes * crash + (n - crashes) * gain)
             found[value] = found.get(value, 0.0) + math.comb(n, crashes) * p**crashes * (1.0 - p) ** (n - crashes)
-        return Law(found)
+        return ReturnDistribution(found)
 
     def best_weight(self, alpha: float, limit: float) -> float:
         """The constant weight with the highest mean return among those with CVaR_α ≥ limit."""
-        without, fully = self.law(0.0).cvar(alpha), self.law(1.0).cvar(alpha)
+        without, fully = self.return_distribution(0.0).cvar(alpha), self.return_distribution(1.0).cvar(alpha)
         if limit > max(without, fully):
             raise ValueError(f"no weight has a CVaR of {limit}: the best is {max(without, fully)}")
         return 1.0 if fully >= limit else (without - limit) / (without - fully)

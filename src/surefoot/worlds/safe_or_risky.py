@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from surefoot.worlds.laws import Law
+from surefoot.worlds.return_distribution import ReturnDistribution
 from surefoot.worlds.toy import ToyEnv
 
 Array = np.ndarray[Any, Any]
@@ -23,15 +23,15 @@ class SafeOrRisky(ToyEnv[Array, np.int64]):
 
         CVaR_α(x) = safe − (safe − loss)·x·p/α
 
-    CVaR is convex in x (mixing two laws never makes a tail better than the mix of the tails), so that the best policy
-    with CVaR_α ≥ limit is x = 1 if that is feasible, or else the x at which this line meets the limit: a mixed policy,
-    which no deterministic one equals. It moves with α and with the limit.
+    CVaR is convex in x (mixing two distributions never makes a tail better than the mix of the tails), so that the best
+    policy with CVaR_α ≥ limit is x = 1 if that is feasible, or else the x at which this line meets the limit: a mixed
+    policy, which no deterministic one equals. It moves with α and with the limit.
     """
 
     def __init__(
         self, safe: float = 1.0, win: float = 10.0, loss: float = -4.0, crash_probability: float = 0.4
     ) -> None:
-        risky = Law({win: 1.0 - crash_probability, loss: crash_probability})
+        risky = ReturnDistribution({win: 1.0 - crash_probability, loss: crash_probability})
         if not loss < safe < risky.mean:
             raise ValueError(
                 f"the gamble must pay more on average, and less at worst, than the safe {safe}: {risky.mean}"
@@ -42,15 +42,17 @@ class SafeOrRisky(ToyEnv[Array, np.int64]):
         self.optimal_return = risky.mean
         self.random_return = 0.5 * (safe + risky.mean)
 
-    def law(self, share: float) -> Law:
+    def return_distribution(self, share: float) -> ReturnDistribution:
         """Of the return, if a share of the choices is risky."""
-        return Law({self._safe: 1.0 - share, self._win: share * (1.0 - self._p), self._loss: share * self._p})
+        return ReturnDistribution(
+            {self._safe: 1.0 - share, self._win: share * (1.0 - self._p), self._loss: share * self._p}
+        )
 
     def best_share(self, alpha: float, limit: float) -> float:
         """The share of risky choices with the highest mean return among those with CVaR_α ≥ limit."""
         if limit > self._safe:
             raise ValueError(f"no policy has a CVaR of {limit}: the safe choice pays {self._safe}")
-        if self.law(1.0).cvar(alpha) >= limit:
+        if self.return_distribution(1.0).cvar(alpha) >= limit:
             return 1.0
         share = (self._safe - limit) * alpha / ((self._safe - self._loss) * self._p)
         if alpha - share * self._p <= 1.0 - share:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from surefoot.worlds.laws import Law
+from surefoot.worlds.return_distribution import ReturnDistribution
 from surefoot.worlds.toy import ToyEnv
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +30,9 @@ class WindyCliff(ToyEnv[Array, np.int64]):
     Along the edge it takes n − 1 steps; inland two more, and now and then another one to get back there. With the
     default numbers the edge has the higher mean and inland by far the better tail.
 
-    *The answers.* The return is a function of the number of steps and of the fall, so that the law of any policy, the
-    best mean and the best feasible mean are found exactly by going through (place, step), in `law` and `best_return`.
+    *The answers.* The return is a function of the number of steps and of the fall, so that the distribution of any
+    policy, the best mean and the best feasible mean are found exactly by going through (place, step), in
+    `return_distribution` and `best_return`.
     """
 
     def __init__(self, n_columns: int = 5, wind: float = 0.05, fall: float = 8.0, time_limit: int = 12) -> None:
@@ -41,7 +42,7 @@ class WindyCliff(ToyEnv[Array, np.int64]):
         self.action_space = spaces.Discrete(3)
         self.observation_space = spaces.Box(0.0, 1.0, (2 * n_columns,), np.float32)
         self.optimal_return = self._best_utility(0.0, 0.0)
-        self.random_return = self.law(dict.fromkeys(self.places(), (1 / 3, 1 / 3, 1 / 3))).mean
+        self.random_return = self.return_distribution(dict.fromkeys(self.places(), (1 / 3, 1 / 3, 1 / 3))).mean
 
     def places(self) -> list[Place]:
         """All that one can act from: every place but the goal."""
@@ -53,7 +54,7 @@ class WindyCliff(ToyEnv[Array, np.int64]):
         one_hot[place[0] * self._n + place[1]] = 1.0
         return one_hot
 
-    def law(self, policy: dict[Place, tuple[float, float, float]]) -> Law:
+    def return_distribution(self, policy: dict[Place, tuple[float, float, float]]) -> ReturnDistribution:
         """Of the return of a policy that takes action i at a place with probability ``policy[place][i]``."""
         found: dict[float, float] = {}
         here: dict[Place, float] = {(0, 0): 1.0}
@@ -69,13 +70,13 @@ class WindyCliff(ToyEnv[Array, np.int64]):
                         elif successor is not None:
                             there[successor] = there.get(successor, 0.0) + mass * choice * p
             here = there
-        return Law(found)
+        return ReturnDistribution(found)
 
     def best_return(self, alpha: float, limit: float) -> float:
         """Highest mean return of any policy, with or without memory and dice, whose CVaR_α is at least ``limit``.
 
         max over ν of min over λ ≥ 0 of max over policies of E[R] + λ·(ν + E[min(R − ν, 0)]/α − limit): for a given ν
-        the constraint is linear in the law of R, so that the multiplier leaves no gap.
+        the constraint is linear in the distribution of R, so that the multiplier leaves no gap.
         """
         values = {-step - fall for step in range(1, self._time_limit + 1) for fall in (0.0, self._fall)}
         return max(self._dual_bound(threshold, alpha, limit) for threshold in values if threshold >= limit)

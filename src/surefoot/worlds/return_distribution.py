@@ -1,11 +1,11 @@
-"""Exact laws of returns with finitely many values, for worlds whose answers are known."""
+"""Exact distributions of returns with finitely many values, for worlds whose answers are known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 
-class Law:
+class ReturnDistribution:
     """Probabilities of finitely many returns."""
 
     def __init__(self, probabilities: Mapping[float, float]) -> None:
@@ -29,10 +29,10 @@ class Law:
         return max(value + self.shortfall(value) / alpha for value in self.probabilities)
 
 
-def mixture(parts: Iterable[tuple[Law, float]]) -> Law:
-    """What comes out if each law is drawn with its probability."""
+def mixture(parts: Iterable[tuple[ReturnDistribution, float]]) -> ReturnDistribution:
+    """What comes out if each distribution is drawn with its probability."""
     found: dict[float, float] = {}
-    for law, weight in parts:
-        for value, p in law.probabilities.items():
+    for distribution, weight in parts:
+        for value, p in distribution.probabilities.items():
             found[value] = found.get(value, 0.0) + weight * p
-    return Law(found)
+    return ReturnDistribution(found)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from reference import categorical as slow_categorical
 from reference import quantile as slow_quantile
-from reference.layouts import QUICK, generator, law, normal, seeds
+from reference.layouts import QUICK, distribution, generator, normal, seeds
 from surefoot.math.categorical import out_of_support, project, two_hot
 from surefoot.math.quantile import huber_loss
 
@@ -37,7 +37,7 @@ def _uneven_atoms(rng: torch.Generator, k: int) -> torch.Tensor:
 def test_projection_equals_its_twin(seed: int, k: int, m: int, scale: float) -> None:
     rng = generator(seed)
     atoms = _uneven_atoms(rng, k)
-    probs, places = law(rng, 4, m, dtype=torch.float64), normal(rng, 4, m, scale=scale, dtype=torch.float64)
+    probs, places = distribution(rng, 4, m, dtype=torch.float64), normal(rng, 4, m, scale=scale, dtype=torch.float64)
     places[0, 0], places[1, 0], places[2, 0] = atoms[0], atoms[-1], atoms[k // 2]
 
     actual = project(probs, places, atoms)
