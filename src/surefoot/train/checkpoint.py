@@ -176,7 +176,7 @@ class _Episodes(_Part):
 
 class _Collector(_Part):
     active: list[bool]
-    fresh: list[bool]
+    episode_start: list[bool]
     vector_steps: _Count
     episodes: _Episodes
     envs: Any
