@@ -59,7 +59,7 @@ def test_updates_beyond_the_plan_keep_the_end_value() -> None:
 def test_schedules_survive_saving() -> None:
     learner, other = (make_learner(learning_rate="linear(1e-3, 0)", n_epochs=1) for _ in range(2))
     iterate(learner, 3, 8)
-    other.load_state(learner.state())
+    other.load_state_dict(learner.state_dict())
     (record,) = updates(other, 1, 8)
     assert record.update == 3
     assert record.coefficients.learning_rate == pytest.approx(1e-3 * 5 / 8)
@@ -118,7 +118,7 @@ def test_the_adapted_rate_survives_saving() -> None:
     adaptive = plan(learning_rate=1e-3, adaptive_lr_kl=0.01)
     adaptive.advance(adaptive.at(0, 9), 1.0, None)
     twin = plan(learning_rate=1e-3, adaptive_lr_kl=0.01)
-    twin.load_state(json.loads(json.dumps(adaptive.state())))
+    twin.load_state_dict(json.loads(json.dumps(adaptive.state_dict())))
     assert twin.at(1, 9) == adaptive.at(1, 9)
     assert twin.at(1, 9).learning_rate == pytest.approx(1e-3 / 1.5)
 
@@ -160,7 +160,7 @@ def test_before_the_first_episode_has_ended_there_is_no_plateau() -> None:
 def test_the_decay_survives_saving() -> None:
     learner, other = (make_learner(ent_coef="decay(0.1, 0.01, 8)", n_epochs=1) for _ in range(2))
     iterate(learner, 3, 20)
-    other.load_state(learner.state())
+    other.load_state_dict(learner.state_dict())
     assert [r.coefficients.ent_coef for r in updates(learner, 3, 20)] == [
         r.coefficients.ent_coef for r in updates(other, 3, 20)
     ]

@@ -135,7 +135,7 @@ def first_moment(**settings: Any) -> tuple[Tensor, Tensor, Any]:
     rollout = learner.collect()
     gradient = gradient_of(learner, batch_of(learner, rollout))
     record = learner.learn(rollout, 1).update
-    return gradient, learner.optimizer.save()["mean"].clone(), record
+    return gradient, learner.optimizer.state_dict()["mean"].clone(), record
 
 
 def test_a_long_gradient_is_scaled_down_and_its_norm_reported_as_it_was() -> None:

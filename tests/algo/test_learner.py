@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from algo.building import iterate, learner_on, make_learner, updates, values_of
-from surefoot.algo.learner import Learner, LearnerState
+from surefoot.algo.learner import Learner, TrainerState
 from surefoot.errors import ConfigError, SurefootError
 from surefoot.worlds import ENTRY_POINTS
 from vector.worlds import SOURCES, Scripted, open_envs
@@ -37,13 +37,13 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def through_json(state: LearnerState) -> LearnerState:
+def through_json(state: TrainerState) -> TrainerState:
     """As it comes back from a file."""
     tensors = {name: x.clone() for name, x in state.tensors.items()}
-    return LearnerState(tensors, json.loads(json.dumps(state.values)), state.exact)
+    return TrainerState(tensors, json.loads(json.dumps(state.values)), state.exact)
 
 
-def assert_equal_states(left: LearnerState, right: LearnerState) -> None:
+def assert_equal_states(left: TrainerState, right: TrainerState) -> None:
     assert left.tensors.keys() == right.tensors.keys()
     for name, x in left.tensors.items():
         assert torch.equal(x, right.tensors[name]), name
@@ -54,7 +54,7 @@ def assert_equal_states(left: LearnerState, right: LearnerState) -> None:
 def test_equal_seeds_learn_bit_for_bit_the_same(env: str) -> None:
     one, two = (make_learner(env, seed=5) for _ in range(2))
     assert_records_equal(updates(one, 3), updates(two, 3))
-    assert_equal_states(one.state(), two.state())
+    assert_equal_states(one.state_dict(), two.state_dict())
 
 
 def assert_records_equal(left: list[Any], right: list[Any]) -> None:
@@ -85,41 +85,41 @@ def test_a_learner_cut_in_mid_run_goes_on_bit_for_bit(env: str) -> None:
     """Y02."""
     learner = make_learner(env, **EVERYTHING)
     iterate(learner, 2, 6)
-    saved = learner.state()
+    saved = learner.state_dict()
     assert saved.exact
     expected = updates(learner, 3, 6)
     other = make_learner(env, **EVERYTHING)
-    other.load_state(through_json(saved))
+    other.load_state_dict(through_json(saved))
     assert_records_equal(updates(other, 3, 6), expected)
-    assert_equal_states(other.state(), learner.state())
+    assert_equal_states(other.state_dict(), learner.state_dict())
 
 
 def test_a_learner_saved_before_it_began_begins_the_same() -> None:
     learner = make_learner(**EVERYTHING)
     other = make_learner(**EVERYTHING | {"seed": 3})
-    other.load_state(through_json(learner.state()))
+    other.load_state_dict(through_json(learner.state_dict()))
     # Envs are started by the seed of the settings, all else is loaded.
     assert torch.equal(values_of(other), values_of(learner))
     again = make_learner(**EVERYTHING)
-    again.load_state(through_json(learner.state()))
+    again.load_state_dict(through_json(learner.state_dict()))
     iterate(again, 2)
     iterate(learner, 2)
-    assert_equal_states(again.state(), learner.state())
+    assert_equal_states(again.state_dict(), learner.state_dict())
 
 
 def test_a_learner_in_use_can_be_put_back() -> None:
     learner = make_learner(**EVERYTHING)
     iterate(learner, 2, 6)
-    saved = through_json(learner.state())
+    saved = through_json(learner.state_dict())
     expected = updates(learner, 2, 6)
-    learner.load_state(saved)
+    learner.load_state_dict(saved)
     assert_records_equal(updates(learner, 2, 6), expected)
 
 
 def test_a_saved_state_is_a_copy() -> None:
     learner = make_learner(**EVERYTHING)
     iterate(learner, 1)
-    saved = learner.state()
+    saved = learner.state_dict()
     kept = through_json(saved)
     iterate(learner, 2)
     assert_equal_states(saved, kept)
@@ -131,14 +131,14 @@ def test_saving_changes_nothing() -> None:
         for _ in range(3):
             iterate(learner, 1, 3)
             if learner is saving:
-                learner.state()
-    assert_equal_states(plain.state(), saving.state())
+                learner.state_dict()
+    assert_equal_states(plain.state_dict(), saving.state_dict())
 
 
-def saved_learner(**settings: Any) -> LearnerState:
+def saved_learner(**settings: Any) -> TrainerState:
     learner = make_learner(**EVERYTHING | settings)
     iterate(learner, 1)
-    return learner.state()
+    return learner.state_dict()
 
 
 NAMES = sorted(saved_learner().tensors)
@@ -151,13 +151,13 @@ def test_a_missing_tensor_is_an_error(name: str) -> None:
     rest = {key: x for key, x in saved.tensors.items() if key != name}
     other = make_learner(**EVERYTHING)
     if name.startswith("collector/"):  # of the open episodes, which are then given up, and that is said
-        other.load_state(LearnerState(rest, saved.values, saved.exact))
+        other.load_state_dict(TrainerState(rest, saved.values, saved.exact))
         assert other.resumed is not None
         assert not other.resumed.exact
         assert name.removeprefix("collector/") in other.resumed.reason
         return
     with pytest.raises((SurefootError, KeyError), match=re.escape(name.rpartition("/")[2])):
-        other.load_state(LearnerState(rest, saved.values, saved.exact))
+        other.load_state_dict(TrainerState(rest, saved.values, saved.exact))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("generator/")])
@@ -167,20 +167,20 @@ def test_a_tensor_of_another_shape_is_an_error(name: str) -> None:
     wrong = torch.zeros((1, 1), dtype=saved.tensors[name].dtype)
     other = make_learner(**EVERYTHING)
     if name.startswith("collector/"):  # of the open episodes
-        other.load_state(LearnerState(saved.tensors | {name: wrong}, saved.values, saved.exact))
+        other.load_state_dict(TrainerState(saved.tensors | {name: wrong}, saved.values, saved.exact))
         assert other.resumed is not None
         assert not other.resumed.exact
         iterate(other, 1)
         return
     with pytest.raises((SurefootError, RuntimeError, ValueError), match=r"shape|size"):
-        other.load_state(LearnerState(saved.tensors | {name: wrong}, saved.values, saved.exact))
+        other.load_state_dict(TrainerState(saved.tensors | {name: wrong}, saved.values, saved.exact))
 
 
 @pytest.mark.parametrize(("n_envs", "saved_envs"), [(2, 4), (4, 2)])
 def test_a_state_of_another_number_of_envs_goes_on_with_new_episodes(n_envs: int, saved_envs: int) -> None:
     saved = saved_learner(n_envs=saved_envs)
     other = make_learner(**EVERYTHING | {"n_envs": n_envs})
-    other.load_state(saved)
+    other.load_state_dict(saved)
     assert other.resumed == (False, f"it was saved with {saved_envs} envs, here are {n_envs}")
     iterate(other, 2)
     assert torch.isfinite(values_of(other)).all()
@@ -194,10 +194,10 @@ def unknown_envs(**settings: Any) -> Learner:
 def test_envs_that_cannot_be_saved_start_new_episodes() -> None:
     learner = unknown_envs(normalize_rewards=True)
     iterate(learner, 2)
-    saved = learner.state()
+    saved = learner.state_dict()
     assert not saved.exact
     other = unknown_envs(normalize_rewards=True)
-    other.load_state(through_json(saved))
+    other.load_state_dict(through_json(saved))
     assert torch.equal(values_of(other), values_of(learner))
     assert other.timesteps == learner.timesteps
     iterate(other, 1)
@@ -212,7 +212,7 @@ def test_lost_episodes_leave_nothing_in_the_reward_normalizer() -> None:
     assert learner.rewards is not None
     assert learner.rewards.running.any()
     other = unknown_envs(normalize_rewards=True)
-    other.load_state(through_json(learner.state()))
+    other.load_state_dict(through_json(learner.state_dict()))
     assert other.rewards is not None
     assert not other.rewards.running.any()
 

@@ -149,7 +149,7 @@ def spoil(rollout: Rollout, bad: float) -> None:
 
 
 def optimizer_state(learner: Learner) -> dict[str, torch.Tensor]:
-    return {name: x.clone() for name, x in learner.optimizer.save().items()}
+    return {name: x.clone() for name, x in learner.optimizer.state_dict().items()}
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_its_source_named(
     assert record.non_finite == (f"old log-probability is {written} in env 1 at step 19",) * 2
     assert (record.nan_count, record.inf_count) == counts
     assert torch.equal(values_of(learner), before)
-    assert all(torch.equal(x, state[name]) for name, x in learner.optimizer.save().items())
+    assert all(torch.equal(x, state[name]) for name, x in learner.optimizer.state_dict().items())
     assert learner.updates == 1
     (healthy,) = updates(learner, 1, 4)
     assert healthy.coefficients.learning_rate == pytest.approx(0.75e-3)
@@ -194,7 +194,7 @@ def test_only_the_minibatch_with_the_bad_row_is_skipped() -> None:
     record = learner.learn(rollout, 1).update
     assert record.skipped_steps == 5
     assert record.gradient_steps == 15
-    assert float(learner.optimizer.save()["steps"]) == 15
+    assert float(learner.optimizer.state_dict()["steps"]) == 15
     assert learner.updates == 1
     assert torch.isfinite(values_of(learner)).all()
 
@@ -215,7 +215,7 @@ def test_steps_in_a_row_are_counted_over_updates_and_resumes() -> None:
     spoil(rollout, -INF)
     learner.learn(rollout, 1)
     other = make_learner(batch_size=64, n_epochs=2)
-    other.load_state(learner.state())
+    other.load_state_dict(learner.state_dict())
     for each in (learner, other):
         rollout = each.collect()
         spoil(rollout, -INF)

@@ -175,13 +175,13 @@ def test_a_saved_state_goes_on_bit_for_bit_or_there_is_none(source: str) -> None
     envs = symbols(source)
     envs.reset(5)
     list(steps(envs, 10))
-    state = envs.state()
+    state = envs.state_dict()
     if state is None:
         assert source != "group"
         return
     expected = [(step.observation["obs"].tolist(), step.reward.tolist()) for step in steps(envs, 20)]
     other = symbols(source)
-    other.load_state(state)
+    other.load_state_dict(state)
     assert [(step.observation["obs"].tolist(), step.reward.tolist()) for step in steps(other, 20)] == expected
 
 

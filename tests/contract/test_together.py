@@ -83,7 +83,7 @@ def test_a_continued_run_equals_an_uninterrupted_one(settings: dict[str, Any], t
     straight = agent(settings).learn(STEPS).learn(STEPS)
     assert resumed.num_timesteps == straight.num_timesteps == 2 * STEPS
     assert torch.equal(resumed.learner.flat.values, straight.learner.flat.values)
-    one, other = resumed.learner.state(), straight.learner.state()
+    one, other = resumed.learner.state_dict(), straight.learner.state_dict()
     assert one.exact
     assert one.values == other.values
     assert one.tensors.keys() == other.tensors.keys()

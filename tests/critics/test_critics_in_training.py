@@ -76,9 +76,9 @@ def test_a_resumed_learner_goes_on_bit_for_bit(case: Case) -> None:
     """Y02: statistics, supports and rescaled weights are part of the state."""
     first = make_learner(**case.settings)
     iterate(first, 3, total=6)
-    state = first.state()
+    state = first.state_dict()
     second = make_learner(**case.settings)
-    second.load_state(state)
+    second.load_state_dict(state)
     records = [iterate(learner, 3, total=6) for learner in (first, second)]
     assert torch.equal(values_of(first), values_of(second))
     for name, buffer in first.policy.named_buffers():

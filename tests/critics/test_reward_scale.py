@@ -108,7 +108,7 @@ def test_a_resumed_learner_rescales_alike() -> None:
     """Y02: the scale is saved, so the factor is the same."""
     first, second = (make_learner(normalize_rewards=True, learning_rate=1e-2) for _ in range(2))
     iterate(first, 2)
-    second.load_state(first.state())
+    second.load_state_dict(first.state_dict())
     for learner in (first, second):
         rollout = learner.collect()
         rollout.reward.mul_(60.0)

@@ -145,7 +145,7 @@ def test_evaluation_does_not_disturb_training(env: Any) -> None:
         evaluated.evaluate(3)
         evaluated.evaluate(3, deterministic=False)
     assert parameters(evaluated).equal(parameters(quiet))
-    state, quiet_state = evaluated.learner.state(), quiet.learner.state()
+    state, quiet_state = evaluated.learner.state_dict(), quiet.learner.state_dict()
     assert state.tensors.keys() == quiet_state.tensors.keys()
     assert all(tensor.equal(quiet_state.tensors[name]) for name, tensor in state.tensors.items())
     assert state.values == quiet_state.values

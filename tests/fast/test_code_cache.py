@@ -153,11 +153,11 @@ def test_training_goes_on_uncompiled_and_says_why(
 
 
 def test_a_compiled_agent_loads_where_nothing_can_be_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = PPO("CartPole-v1", **SETTINGS).learn(16).learner.state()
+    state = PPO("CartPole-v1", **SETTINGS).learn(16).learner.state_dict()
     state.values["compiled"] = state.values["kernel"] = True
     writable_by_all(place, monkeypatch)
     agent = PPO("CartPole-v1", **SETTINGS)
-    agent.learner.load_state(state)
+    agent.learner.load_state_dict(state)
     with pytest.warns(SurefootWarning, match="training runs uncompiled"):
         agent.learn(16)
 

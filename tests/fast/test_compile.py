@@ -314,7 +314,7 @@ def test_a_memory_is_compiled_in_two_stages(monkeypatch: pytest.MonkeyPatch) -> 
         accelerate(learner, updates)
         found.append(learner.compiled_parts)
         twin = PPO("CartPole-v1", memory={"kind": "gru", "hidden_size": 8}, **settings).learner
-        twin.load_state(learner.state())
+        twin.load_state_dict(learner.state_dict())
         assert not twin.compiled  # not to act
         accelerate(twin, 1)
         assert twin.compiled_parts == found[-1]

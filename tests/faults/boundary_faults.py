@@ -255,9 +255,9 @@ def uncompiled(options: dict[str, Any], resumed: bool) -> str:
         try:
             agent = small(**options, compile="auto")
             if resumed:
-                state = small(**options).learn(ROWS).learner.state()
+                state = small(**options).learn(ROWS).learner.state_dict()
                 state.values["compiled"] = state.values["kernel"] = True
-                agent.learner.load_state(state)
+                agent.learner.load_state_dict(state)
             agent.learn(ROWS)
         except Exception as error:
             return f"{type(error).__name__}: {error}"

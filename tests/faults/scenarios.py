@@ -17,7 +17,7 @@ from surefoot.store.files import Operations
 
 @dataclass(frozen=True)
 class Scenario:
-    """`state` names what a reader finds in a directory, or raises; right are `before` and `after`."""
+    """`state_dict` names what a reader finds in a directory, or raises; right are `before` and `after`."""
 
     name: str
     prepare: Callable[[Path], object]

@@ -325,7 +325,7 @@ def stop_at(goal: int, agent: PPO, run: Run, total: int) -> None:
 def fingerprint(agent: PPO, run: Path) -> str:
     """sha256 over parameters, optimizer and the stream of metrics, times left out."""
     digest = hashlib.sha256()
-    state = agent.learner.state()
+    state = agent.learner.state_dict()
     for name in sorted(state.tensors):
         digest.update(name.encode() + state.tensors[name].numpy().tobytes())
     for line in read_metrics(run):

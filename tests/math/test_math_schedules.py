@@ -128,7 +128,7 @@ def test_the_state_survives_json_and_the_run_goes_on_as_before() -> None:
     state = EntropyDecayState()
     for metric in (1.0, 2.0, 2.0, 2.0):
         state = decay.advance(state, metric)
-    restored = EntropyDecayState.from_json(json.loads(json.dumps(state.to_json())))
+    restored = EntropyDecayState.from_json(json.loads(json.dumps(state.state_dict())))
     assert restored == state
     assert decay.advance(restored, 2.5) == decay.advance(state, 2.5)
 

@@ -101,10 +101,10 @@ def test_a_step_that_is_not_allowed_leaves_every_bit(decoupled: bool, bad: float
     adam = Adam(values, AdamSettings(weight_decay=0.1, decoupled=decoupled), torch.ones(P))
     for gradient in gradients(steps_before):
         adam.step(values, gradient, 1e-2, YES)
-    before = values.clone(), {name: x.clone() for name, x in adam.save().items()}
+    before = values.clone(), {name: x.clone() for name, x in adam.state_dict().items()}
     adam.step(values, torch.full((P,), bad), 1e-2, NO)
     assert torch.equal(values, before[0])
-    for name, x in adam.save().items():
+    for name, x in adam.state_dict().items():
         assert torch.equal(x, before[1][name])
 
 
@@ -116,9 +116,9 @@ def test_saved_moments_go_on_bit_for_bit(decoupled: bool) -> None:
     steps = gradients(10)
     for gradient in steps[:5]:
         adam.step(values, gradient, 1e-2, YES)
-    saved_values, saved = values.clone(), {name: x.clone() for name, x in adam.save().items()}
+    saved_values, saved = values.clone(), {name: x.clone() for name, x in adam.state_dict().items()}
     twin = Adam(saved_values, settings, torch.ones(P))
-    twin.load(saved)
+    twin.load_state_dict(saved)
     for gradient in steps[5:]:
         adam.step(values, gradient, 1e-2, YES)
         twin.step(saved_values, gradient, 1e-2, YES)
@@ -129,8 +129,8 @@ def test_saved_moments_go_on_bit_for_bit(decoupled: bool) -> None:
 def test_a_missing_or_misshapen_moment_is_refused(name: str) -> None:
     """Y05: a vector of one entry must not be spread over all parameters."""
     adam = Adam(numbers(0), AdamSettings(), torch.ones(P))
-    saved = {key: x.clone() for key, x in adam.save().items()}
+    saved = {key: x.clone() for key, x in adam.state_dict().items()}
     with pytest.raises((SurefootError, KeyError), match=name):
-        adam.load({key: x for key, x in saved.items() if key != name})
+        adam.load_state_dict({key: x for key, x in saved.items() if key != name})
     with pytest.raises((SurefootError, RuntimeError, ValueError), match=r"shape|size"):
-        adam.load(saved | {name: torch.zeros(1) if name != "steps" else torch.zeros(2)})
+        adam.load_state_dict(saved | {name: torch.zeros(1) if name != "steps" else torch.zeros(2)})

@@ -88,7 +88,7 @@ def test_it_goes_on_from_its_state() -> None:
     first, second = constraint(multiplier_kp=2.0), constraint(multiplier_kp=2.0)
     steps = rollout()
     first(steps, estimated(steps), 0.3)
-    second.load_state(json.loads(json.dumps(first.state())))
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     one, other = (term(steps, estimated(steps), 0.3) for term in (first, second))
     assert torch.equal(one.advantages, other.advantages)
     assert one.metrics == other.metrics

@@ -169,7 +169,7 @@ def test_it_goes_on_from_its_state(make: Any) -> None:
     after = episodes(reward, torch.tensor([[True, False], [False, True], [True, True]]), begins=False)
     predicted = torch.ones(3, 2)
     first(before, plain(before, predicted_cvar=predicted), 0.3)
-    second.load_state(json.loads(json.dumps(first.state())))
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     one, other = (term(after, plain(after, predicted_cvar=predicted), 0.3) for term in (first, second))
     assert torch.equal(one.advantages, other.advantages)
     assert one.metrics == other.metrics

@@ -59,7 +59,7 @@ def test_it_goes_on_from_its_state() -> None:
     reward = torch.arange(8.0).view(4, 2)
     ends = torch.tensor([[False, True], [True, False], [False, False], [False, False]])
     first.enter(reward, episodes(reward, ends))
-    second.load_state(json.loads(json.dumps(first.state())))
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     later = episodes(reward, ~ends, begins=False)
     one, other = first.enter(reward, later), second.enter(reward, later)
     assert torch.equal(one.totals, other.totals)

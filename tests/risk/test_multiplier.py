@@ -70,6 +70,6 @@ def test_the_integral_rests_only_while_the_violation_shrinks_on_its_side() -> No
 def test_it_goes_on_from_its_state() -> None:
     first, second = (multiplier(kp=2.0, kd=1.0, init=0.5) for _ in range(2))
     first.update(3.0, 0.1)
-    second.load_state(json.loads(json.dumps(first.state())))
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     assert second.value == first.value
     assert second.update(-1.0, 0.1) == first.update(-1.0, 0.1)

@@ -197,7 +197,7 @@ def test_a_continued_run_equals_an_uninterrupted_one(settings: dict[str, Any]) -
     whole, first, second = (make_learner(world, n_steps=6, batch_size=24, **settings) for _ in range(3))
     expected = iterate(whole, 5, total=5)
     iterate(first, 3, total=5)
-    second.load_state(first.state())
+    second.load_state_dict(first.state_dict())
     found = iterate(second, 2, total=5)
     assert torch.equal(values_of(second), values_of(whole))
     assert [record.metrics for record in found] == [record.metrics for record in expected[3:]]

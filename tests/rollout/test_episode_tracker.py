@@ -74,8 +74,8 @@ def test_open_and_finished_episodes_survive_saving_as_json() -> None:
     tracker, twin = EpisodeTracker(2, window=4), EpisodeTracker(2, window=4)
     step(tracker, [0.1, 0.2], [True, False], costs=[0.3, 0.7], successes={0: False})
     step(tracker, [0.1, 0.2], [False, False], costs=[0.3, 0.7])
-    saved: dict[str, Any] = json.loads(json.dumps(tracker.state()))
-    twin.load_state(saved)
+    saved: dict[str, Any] = json.loads(json.dumps(tracker.state_dict()))
+    twin.load_state_dict(saved)
     for each in (tracker, twin):
         for _ in range(5):
             step(each, [0.1, 0.2], [True, True], costs=[0.3, 0.7], successes={1: True})

@@ -185,8 +185,8 @@ def test_the_best_agent_is_kept_with_its_normalizers(tmp_path: Path) -> None:
     assert same_training(kept, expected)
     assert kept.learner.observations is not None
     assert expected.learner.observations is not None
-    for name, tensor in expected.learner.observations.state().items():
-        assert kept.learner.observations.state()[name].equal(tensor)
+    for name, tensor in expected.learner.observations.state_dict().items():
+        assert kept.learner.observations.state_dict()[name].equal(tensor)
     assert kept.learner.rewards is not None
     assert expected.learner.rewards is not None
     assert kept.learner.rewards.scale == expected.learner.rewards.scale
@@ -228,33 +228,33 @@ def test_checkpoints_of_the_callback_can_be_loaded(tmp_path: Path) -> None:
 def test_what_an_evaluation_remembers_survives_a_round_trip() -> None:
     first = Scripted([5.0, 4.0], patience=3)
     small().learn(2 * ROWS, callback=first)
-    saved = json.loads(json.dumps(first.state(), allow_nan=False))
+    saved = json.loads(json.dumps(first.state_dict(), allow_nan=False))
     second = EvaluationCallback(ROWS, patience=3)
-    second.load_state(saved)
+    second.load_state_dict(saved)
     assert (second.best, second.without_gain) == (5.0, 1)
-    assert second.state() == first.state()
+    assert second.state_dict() == first.state_dict()
 
 
 def test_nothing_evaluated_yet_is_remembered_as_such() -> None:
-    saved = json.loads(json.dumps(EvaluationCallback(ROWS).state(), allow_nan=False))
+    saved = json.loads(json.dumps(EvaluationCallback(ROWS).state_dict(), allow_nan=False))
     again = EvaluationCallback(ROWS)
-    again.load_state(saved)
+    again.load_state_dict(saved)
     assert again.best == -math.inf
 
 
 def test_a_list_remembers_each_of_its_members() -> None:
     first = CallbackList([Diary(), EvaluationCallback(ROWS), CallbackList([EvaluationCallback(ROWS)])])
-    first.callbacks[1].load_state({"best": 3.0, "without_gain": 2, "last": 64})
-    first.callbacks[2].load_state({"0": {"best": 7.0, "without_gain": 1, "last": 32}})
+    first.callbacks[1].load_state_dict({"best": 3.0, "without_gain": 2, "last": 64})
+    first.callbacks[2].load_state_dict({"0": {"best": 7.0, "without_gain": 1, "last": 32}})
     second = CallbackList([Diary(), EvaluationCallback(ROWS), CallbackList([EvaluationCallback(ROWS)])])
-    second.load_state(json.loads(json.dumps(first.state())))
-    assert second.state() == first.state()
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert second.state_dict() == first.state_dict()
 
 
 def test_a_list_given_to_training_has_the_state_that_it_had_outside() -> None:
     """What a checkpoint holds of the callbacks fits the callbacks that a resumed run makes."""
     callbacks = CallbackList([EvaluationCallback(ROWS)])
-    assert as_callback(callbacks).state() == callbacks.state()
+    assert as_callback(callbacks).state_dict() == callbacks.state_dict()
 
 
 def test_values_logged_by_a_callback_reach_the_agent() -> None:

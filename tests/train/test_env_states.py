@@ -161,10 +161,10 @@ def test_what_can_be_kept_comes_back_as_it_was(tmp_path: Path, case: str) -> Non
 def test_a_kept_state_is_a_copy() -> None:
     """An env that gives its own list would be saved a step ahead of its observation."""
     agent = small(Telling).learn(ROWS)
-    state = agent.learner.state()
+    state = agent.learner.state_dict()
     agent.learn(ROWS - 2)
     again = small(Telling)
-    again.learner.load_state(state)
+    again.learner.load_state_dict(state)
     fresh = small(Telling).learn(ROWS)
     assert same_training(again.learn(2 * ROWS), fresh.learn(2 * ROWS))
 

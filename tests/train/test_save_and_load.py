@@ -81,8 +81,8 @@ def test_normalizers_and_predictions_come_back(tmp_path: Path) -> None:
     assert np.array_equal(again.predict(rows, deterministic=True)[0], agent.predict(rows, deterministic=True)[0])
     assert again.learner.observations is not None
     assert agent.learner.observations is not None
-    for name, saved in agent.learner.observations.state().items():
-        assert again.learner.observations.state()[name].equal(saved)
+    for name, saved in agent.learner.observations.state_dict().items():
+        assert again.learner.observations.state_dict()[name].equal(saved)
     assert again.learner.rewards is not None
     assert agent.learner.rewards is not None
     assert again.learner.rewards.scale == agent.learner.rewards.scale

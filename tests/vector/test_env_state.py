@@ -130,22 +130,22 @@ def test_a_learner_on_unknown_envs_says_that_its_state_is_not_exact(
     make_unknown: Callable[[], gymnasium.Env[Any, Any]],
 ) -> None:
     learner = make_learner(make_unknown)
-    assert learner.state().exact  # nothing has begun
+    assert learner.state_dict().exact  # nothing has begun
     learner.collect()
-    assert not learner.state().exact
+    assert not learner.state_dict().exact
 
 
 @pytest.mark.parametrize("env_id", [*CLASSIC, *TOYS])
 def test_a_learner_on_known_envs_says_that_its_state_is_exact(env_id: str) -> None:
     learner = make_learner(env_id)
     learner.collect()
-    assert learner.state().exact
+    assert learner.state_dict().exact
 
 
 def test_one_unknown_env_makes_the_group_unknown() -> None:
     group = EnvGroup([gymnasium.make("CartPole-v1"), UNKNOWN["wrapper"]()])
     group.reset(0)
-    assert group.state() is None
+    assert group.state_dict() is None
 
 
 class Speaks(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -213,11 +213,11 @@ def test_a_continued_run_has_its_masks(source: Source) -> None:
     """The pending mask is part of what is saved, also if only the last info told it."""
     one = learner_on(group(source), n_steps=7, batch_size=21)
     one.learn(one.collect(), 10)
-    state = one.state()
+    state = one.state_dict()
     assert state.exact
     expected = one.learn(one.collect(), 10).update
     other = learner_on(group(source), n_steps=7, batch_size=21)
-    other.load_state(state)
+    other.load_state_dict(state)
     assert other.learn(other.collect(), 10).update == expected
     assert other.flat.values.equal(one.flat.values)
 

@@ -75,7 +75,7 @@ def test_statistics_may_follow_every_step() -> None:
     drift = normalizer.finish_rollout()  # means go from (2, 20) to (3, 22.5), in the standard deviations 2 and 10
     assert drift.mean == pytest.approx(0.5)
     again = ObservationNormalizer(LINE, 10.0, follows=True)
-    again.load_state(normalizer.state())
+    again.load_state_dict(normalizer.state_dict())
     again.update(rows([1.0, 1.0], [1.0, 1.0]), ALL)
     assert float(again.moments["obs"].count) == 6
 
@@ -192,7 +192,7 @@ def test_rollouts_after_the_first_see_one_scale() -> None:
 def test_statistics_of_observations_survive_saving() -> None:
     normalizer = after_a_rollout(ObservationNormalizer(LINE, 10.0), [0.0, 10.0], [4.0, 30.0])
     twin = ObservationNormalizer(LINE, 10.0)
-    twin.load_state({name: x.clone() for name, x in normalizer.state().items()})
+    twin.load_state_dict({name: x.clone() for name, x in normalizer.state_dict().items()})
     for each in (normalizer, twin):
         each.update(rows([8.0, 0.0], [9.0, 5.0]), ALL)
     assert np.array_equal(normalizer(rows([1.0, 1.0]))["obs"], twin(rows([1.0, 1.0]))["obs"])
@@ -252,7 +252,7 @@ def test_statistics_of_rewards_survive_saving() -> None:
     normalizer, twin = RewardNormalizer(2, 0.9, 10.0), RewardNormalizer(2, 0.9, 10.0)
     rng = np.random.default_rng(1)
     update_statistics(normalizer, rng.normal(size=(20, 2)))
-    twin.load_state({name: x.clone() for name, x in normalizer.state().items()})
+    twin.load_state_dict({name: x.clone() for name, x in normalizer.state_dict().items()})
     more = rng.normal(size=(20, 2))
     update_statistics(normalizer, more)
     update_statistics(twin, more)

@@ -130,13 +130,13 @@ class TestParity:
             two.reset(3)
             for _ in range(30):
                 two.step(rng.uniform(-1, 1, (5, 2)).astype(np.float32))
-            state = two.state()
+            state = two.state_dict()
             assert state is not None
             assert json.loads(json.dumps(state)) == state
-            group.load_state(state)
-            assert group.state() == [entry[:3] for entry in state]
-            three.load_state(state)
-            assert three.state() == state
+            group.load_state_dict(state)
+            assert group.state_dict() == [entry[:3] for entry in state]
+            three.load_state_dict(state)
+            assert three.state_dict() == state
             for _ in range(100):
                 actions = rng.uniform(-1, 1, (5, 2)).astype(np.float32)
                 step = group.step(actions)
@@ -146,16 +146,16 @@ class TestParity:
     def test_a_state_of_a_group_fits_workers(self) -> None:
         group, actions = EnvGroup([Rich() for _ in range(5)]), np.zeros((5, 2), np.float32)
         group.reset(3)
-        state = group.state()
+        state = group.state_dict()
         assert state is not None
         with workers_of(Rich, 5, 2) as envs:
-            envs.load_state(state)
+            envs.load_state_dict(state)
             assert_same_step(envs.step(actions), group.step(actions))
 
     def test_envs_without_a_state_have_none(self) -> None:
         with workers_of(lambda: Slow(0.0)) as envs:
             envs.reset(0)
-            assert envs.state() is None
+            assert envs.state_dict() is None
 
     @pytest.mark.parametrize(
         ("extra", "reason"),
@@ -170,7 +170,7 @@ class TestParity:
             envs.reset(0)
             for _ in range(2):
                 with pytest.raises(EnvStateError, match=reason):
-                    envs.state()
+                    envs.state_dict()
                 assert envs.step(np.zeros(4, np.int64)).valid.all()
             assert envs.n_restarts == 0
 
@@ -180,13 +180,13 @@ class TestParity:
             envs.reset(5)
             for t in range(90):
                 if t in (1, 17, 18, 40, 66):
-                    states[t] = json.loads(json.dumps(envs.state())), sum(map(Counter, envs.restarts), Counter())
+                    states[t] = json.loads(json.dumps(envs.state_dict())), sum(map(Counter, envs.restarts), Counter())
                 steps.append(envs.step(actions))
             expected = [dict(counter) for counter in envs.restarts]
         assert sum(bool(step.dropped.any()) for step in steps) > 5
         with workers_of(Faltering, workers=3) as envs:
             for t, (state, counted) in states.items():
-                envs.load_state(state)
+                envs.load_state_dict(state)
                 assert envs.n_restarts == counted.total()
                 for step in steps[t:]:
                     assert_same_step(envs.step(actions), step)
@@ -405,22 +405,22 @@ class TestLostWorkers:
             envs.reset(0)
             envs.step(walk())
             os.kill(pid_of(envs, 1), signal.SIGKILL)
-            assert envs.state() is None
+            assert envs.state_dict() is None
             step = envs.step(walk())
             assert dropped(step) == [2, 3]
             assert step.observation["obs"][:, 0].tolist() == [2, 2, 0, 0]
-            assert envs.state() is not None
+            assert envs.state_dict() is not None
 
     def test_one_lost_before_a_reset_or_a_load_makes_no_difference_to_it(self) -> None:
         with workers_of(Obedient) as envs:
             first = envs.reset(6)["obs"]
             envs.step(walk())
-            state = envs.state()
+            state = envs.state_dict()
             assert state is not None
             os.kill(pid_of(envs, 1), signal.SIGKILL)
             assert_same_array(envs.reset(6)["obs"], first)
             os.kill(pid_of(envs, 0), signal.SIGKILL)
-            envs.load_state(state)
+            envs.load_state_dict(state)
             step = envs.step(walk())
             assert step.valid.all()
             assert step.observation["obs"][:, 0].tolist() == [2, 2, 2, 2]

@@ -79,11 +79,11 @@ class CoefficientPlan:
         """By log key."""
         return {"train/entropy_decay_delayed": float(self.entropy_state.delayed)} if self._decay else {}
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"entropy": self.entropy_state.to_json(), "adapted_rate": self.adapted_rate}
+        return {"entropy": self.entropy_state.state_dict(), "adapted_rate": self.adapted_rate}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
         self.entropy_state = EntropyDecayState.from_json(state["entropy"])
         self.adapted_rate = state["adapted_rate"]

@@ -60,7 +60,7 @@ class IterationRecord:
 
 
 @dataclass(frozen=True)
-class LearnerState:
+class TrainerState:
     """Everything that an iteration leaves behind: tensors by name, and plain values."""
 
     tensors: dict[str, Tensor]
@@ -266,7 +266,7 @@ class Learner:
         self.schedules = ScheduleSpan(first_update=self.updates)
         self.plan = CoefficientPlan(self.config.ppo, self.family.head_names)
 
-    def state(self) -> LearnerState:
+    def state_dict(self) -> TrainerState:
         """A copy of everything that the next iteration depends on."""
         open_tensors, collector = self._open_episodes()
         tensors = self._lasting_tensors() | {f"collector/{name}": x for name, x in open_tensors.items()}
@@ -274,18 +274,18 @@ class Learner:
             "timesteps": self.timesteps,
             "updates": self.updates,
             "schedules": self.schedules._asdict(),
-            "plan": self.plan.state(),
+            "plan": self.plan.state_dict(),
             "bad_streak": self.updater.bad_streak,
             "compiled": self.compiled_parts.step or self.was_compiled.step,
             "kernel": self.compiled_parts.kernel or self.was_compiled.kernel,
             "collector": collector,
-            "risk": None if self.risk is None else self.risk.state(),
+            "risk": None if self.risk is None else self.risk.state_dict(),
             "action_units": "box",
         }
         # The statistics of a rollout that was not learned from yet are not part of the state.
         whole = self._phase is Phase.BETWEEN or (self._phase is Phase.COLLECTED and self.observations is None)
         exact = whole and (not collector["started"] or collector["envs"] is not None)
-        return LearnerState({name: x.detach().cpu().clone() for name, x in tensors.items()}, values, exact)
+        return TrainerState({name: x.detach().cpu().clone() for name, x in tensors.items()}, values, exact)
 
     def _open_episodes(self) -> OpenEpisodes:
         """What `_reopen` goes on with; of a loaded state that has no envs yet, as it was loaded."""
@@ -293,7 +293,7 @@ class Learner:
             return self._open
         return OpenEpisodes(*self.collector.save(with_envs=self._phase is not Phase.COLLECTING))
 
-    def load_state(self, state: LearnerState) -> None:
+    def load_state_dict(self, state: TrainerState) -> None:
         """Restore; a missing or misshapen tensor is an error, never ignored (Y05).
 
         Open episodes go on where that is possible, else new ones begin; `resumed` says which and why (Y08).
@@ -306,20 +306,20 @@ class Learner:
         buffers = _section(state.tensors, "buffers")
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(buffers[name])
-        self.optimizer.load(_section(state.tensors, "optimizer"))
+        self.optimizer.load_state_dict(_section(state.tensors, "optimizer"))
         for name, saved in _section(state.tensors, "generator").items():
             self._generators[name].set_state(saved.to(torch.uint8))
         if self.observations is not None:
-            self.observations.load_state(_section(state.tensors, "observations"))
+            self.observations.load_state_dict(_section(state.tensors, "observations"))
         if self.rewards is not None:
-            self.rewards.load_state(_section(state.tensors, "rewards"))
+            self.rewards.load_state_dict(_section(state.tensors, "rewards"))
         self.timesteps = int(state.values["timesteps"])
         self.updates = int(state.values["updates"])
         self.schedules = ScheduleSpan(**state.values["schedules"])
         self.updater.bad_streak = int(state.values["bad_streak"])
-        self.plan.load_state(state.values["plan"])
+        self.plan.load_state_dict(state.values["plan"])
         if self.risk is not None:
-            self.risk.load_state(state.values["risk"])
+            self.risk.load_state_dict(state.values["risk"])
         self.was_compiled = Compiled(bool(state.values["kernel"]), bool(state.values["compiled"]))
         self._phase = Phase.BETWEEN
         self._open = OpenEpisodes(_section(state.tensors, "collector"), state.values["collector"])
@@ -366,7 +366,7 @@ class Learner:
         if self.risk is not None:
             self.risk.forget_open(self.envs.n_envs)
 
-    def _require_like(self, state: LearnerState) -> None:
+    def _require_like(self, state: TrainerState) -> None:
         """Raise unless a state has the tensors and shapes of this learner; the envs' own parts are looked at later."""
         expected = self._lasting_tensors()
         found = {name: x for name, x in state.tensors.items() if not name.startswith("collector/")}
@@ -385,13 +385,13 @@ class Learner:
     def _lasting_tensors(self) -> dict[str, Tensor]:
         """All of the state but the open episodes."""
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
-        tensors |= {f"optimizer/{name}": x for name, x in self.optimizer.save().items()}
+        tensors |= {f"optimizer/{name}": x for name, x in self.optimizer.state_dict().items()}
         tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
         tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
         if self.observations is not None:
-            tensors |= {f"observations/{name}": x for name, x in self.observations.state().items()}
+            tensors |= {f"observations/{name}": x for name, x in self.observations.state_dict().items()}
         if self.rewards is not None:
-            tensors |= {f"rewards/{name}": x for name, x in self.rewards.state().items()}
+            tensors |= {f"rewards/{name}": x for name, x in self.rewards.state_dict().items()}
         return tensors
 
 

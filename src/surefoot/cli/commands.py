@@ -220,7 +220,7 @@ def _go(agent: PPO, open_run: Callable[[], Run], quiet: bool, callback_state: di
 
     with closing(agent), closing(open_run()) as run:
         callbacks = run_callbacks(run.config.run, run.path)
-        callbacks.load_state(callback_state or {})
+        callbacks.load_state_dict(callback_state or {})
         say(f"training {run.config.env} to {run.config.total_timesteps} env steps in {run.path}")
         try:
             agent.train_to(run.config.total_timesteps, callbacks, not quiet, run)

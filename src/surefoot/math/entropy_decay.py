@@ -15,7 +15,7 @@ class EntropyDecayState:
     delayed: int = 0
     history: tuple[float, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for `json.dumps`."""
         return asdict(self) | {"history": list(self.history)}
 

@@ -97,11 +97,11 @@ class Adam:
         following = torch.stack([1 / (1 - torch.pow(first, taken)), torch.rsqrt(1 - torch.pow(second, taken))])
         self.ahead.copy_(torch.where(allowed, following, self.ahead))
 
-    def save(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Moments and step count by name."""
         return self.state._asdict()
 
-    def load(self, saved: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Restore moments and step count."""
         for name, tensor in self.state._asdict().items():
             if saved[name].shape != tensor.shape:

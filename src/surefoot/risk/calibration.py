@@ -47,11 +47,11 @@ class Calibration:
         self._returns.forget_open(n_envs)
         self._cuts.forget_open(n_envs)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"returns": self._returns.state(), "cuts": self._cuts.state()}
+        return {"returns": self._returns.state_dict(), "cuts": self._cuts.state_dict()}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
-        self._returns.load_state(state["returns"])
-        self._cuts.load_state(state["cuts"])
+        self._returns.load_state_dict(state["returns"])
+        self._cuts.load_state_dict(state["cuts"])

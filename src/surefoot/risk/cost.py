@@ -53,16 +53,16 @@ class CostConstraint(RiskTerm):
         self._costs.forget_open(n_envs)
         self._returns.forget_open(n_envs)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {
-            "costs": self._costs.state(),
-            "returns": self._returns.state(),
-            "multiplier": self._multiplier.state(),
+            "costs": self._costs.state_dict(),
+            "returns": self._returns.state_dict(),
+            "multiplier": self._multiplier.state_dict(),
             "waiting": self._waiting.count,
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        self._costs.load_state(state["costs"])
-        self._returns.load_state(state["returns"])
-        self._multiplier.load_state(state["multiplier"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._costs.load_state_dict(state["costs"])
+        self._returns.load_state_dict(state["returns"])
+        self._multiplier.load_state_dict(state["multiplier"])
         self._waiting.count = int(state["waiting"])

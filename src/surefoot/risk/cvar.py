@@ -42,12 +42,12 @@ class CvarObjective(RiskTerm):
         self._tail.forget_open(n_envs)
         self._calibration.forget_open(n_envs)
 
-    def state(self) -> dict[str, Any]:
-        return {"tail": self._tail.state(), "calibration": self._calibration.state()}
+    def state_dict(self) -> dict[str, Any]:
+        return {"tail": self._tail.state_dict(), "calibration": self._calibration.state_dict()}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        self._tail.load_state(state["tail"])
-        self._calibration.load_state(state["calibration"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._tail.load_state_dict(state["tail"])
+        self._calibration.load_state_dict(state["calibration"])
 
 
 class CvarConstraint(RiskTerm):
@@ -85,17 +85,17 @@ class CvarConstraint(RiskTerm):
         self._tail.forget_open(n_envs)
         self._calibration.forget_open(n_envs)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {
-            "tail": self._tail.state(),
-            "calibration": self._calibration.state(),
-            "multiplier": self._multiplier.state(),
+            "tail": self._tail.state_dict(),
+            "calibration": self._calibration.state_dict(),
+            "multiplier": self._multiplier.state_dict(),
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        self._tail.load_state(state["tail"])
-        self._calibration.load_state(state["calibration"])
-        self._multiplier.load_state(state["multiplier"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._tail.load_state_dict(state["tail"])
+        self._calibration.load_state_dict(state["calibration"])
+        self._multiplier.load_state_dict(state["multiplier"])
 
 
 def limit_and_discount(config: RiskConfig, gamma: float) -> tuple[float, float]:

@@ -58,7 +58,7 @@ class Ledger:
         """All envs, now so many, start new episodes."""
         self._open = OpenSums.empty(n_envs)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """As JSON."""
         moments = self._moments
         return {
@@ -68,7 +68,7 @@ class Ledger:
             "moments": [float(moments.count), float(moments.mean), float(moments.m2)],
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
         total, length, self._recent, moments = (
             torch.tensor(state[name], dtype=torch.float64) for name in ("total", "length", "recent", "moments")

@@ -41,11 +41,11 @@ class Multiplier:
         """By log key."""
         return {"risk/multiplier": self.value, "risk/multiplier_integral": self.integral}
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {"value": self.value, "integral": self.integral, "smoothed": self.smoothed}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
         self.value, self.integral = float(state["value"]), float(state["integral"])
         self.smoothed = None if state["smoothed"] is None else float(state["smoothed"])

@@ -75,13 +75,13 @@ class TailReader:
         """All envs, now so many, start new episodes."""
         self._returns.forget_open(n_envs)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"returns": self._returns.state(), "waiting": self._waiting.count}
+        return {"returns": self._returns.state_dict(), "waiting": self._waiting.count}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
-        self._returns.load_state(state["returns"])
+        self._returns.load_state_dict(state["returns"])
         self._waiting.count = int(state["waiting"])
 
 

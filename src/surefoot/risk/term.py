@@ -67,9 +67,9 @@ class RiskTerm(ABC):
         """All envs, now so many, start new episodes."""
 
     @abstractmethod
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """As JSON."""
 
     @abstractmethod
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""

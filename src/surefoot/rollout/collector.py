@@ -85,7 +85,7 @@ class Collector:
             "active": self.active.tolist(),
             "episode_start": self.episode_start.tolist(),
             "vector_steps": self.vector_steps,
-            "episodes": self.episodes.state(),
+            "episodes": self.episodes.state_dict(),
             "envs": envs,
             "kind": self.envs.kind,
             "started": started,
@@ -95,7 +95,7 @@ class Collector:
     def _env_state(self) -> list[Any] | None:
         """The state of the envs, or None if it cannot be kept; the reason is said once (Y08)."""
         try:
-            return self.envs.state()
+            return self.envs.state_dict()
         except EnvStateError as error:
             if not self._said_inexact:
                 self._said_inexact = True
@@ -109,7 +109,7 @@ class Collector:
     def load_totals(self, values: Mapping[str, Any]) -> None:
         """What is known of steps and episodes so far, whatever becomes of the open ones."""
         self.vector_steps = int(values["vector_steps"])
-        self.episodes.load_state(values["episodes"])
+        self.episodes.load_state_dict(values["episodes"])
 
     def reopen(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Go on with the open episodes of `save`; any exception if these envs cannot."""
@@ -127,7 +127,7 @@ class Collector:
         state = tensors["memory"].numpy() if self.state.shape[1] else self.state
         if state.shape != self.state.shape or not np.isfinite(state).all():
             raise ValueError(f"the saved memory has shape {state.shape}, or is not finite")
-        self.envs.load_state(values["envs"])
+        self.envs.load_state_dict(values["envs"])
         self.pending, self.episode_start = pending, episode_start
         self._set_active(active)
         self.state[:] = state

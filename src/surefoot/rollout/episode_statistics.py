@@ -50,7 +50,7 @@ class EpisodeTracker:
         self.drop_open(done)
         return ended
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {
             "total": self.total.tolist(),
@@ -61,7 +61,7 @@ class EpisodeTracker:
             "has_costs": self.has_costs,
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
         self.total, self.cost = np.array(state["total"], float), np.array(state["cost"], float)
         self.length = np.array(state["length"], np.int64)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Does nothing; override what you need. State that must survive a resume goes through `state` (as JSON)."""
+    """Does nothing; override what you need. State that must survive a resume goes through `state_dict` (as JSON)."""
 
     def on_start(self, agent: PPO) -> None:
         """Before the first rollout."""
@@ -36,11 +36,11 @@ class Callback:
     def on_end(self, agent: PPO) -> None:
         """When training ends, also after an error."""
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """What to save."""
         return {}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
 
 
@@ -114,11 +114,11 @@ class EvaluationCallback(Callback):
         agent.log({"eval/best_mean_reward": self.best})
         return False if self._patience and self.without_gain >= self._patience else None
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         best = None if math.isinf(self.best) else self.best
         return {"best": best, "without_gain": self.without_gain, "last": self._every.last}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.best = -math.inf if state["best"] is None else float(state["best"])
         self.without_gain, self._every.last = int(state["without_gain"]), int(state["last"])
 
@@ -159,13 +159,13 @@ class CallbackList(Callback):
         for callback in self.callbacks:
             callback.on_end(agent)
 
-    def state(self) -> dict[str, Any]:
-        return {str(i): callback.state() for i, callback in enumerate(self.callbacks)}
+    def state_dict(self) -> dict[str, Any]:
+        return {str(i): callback.state_dict() for i, callback in enumerate(self.callbacks)}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         for i, callback in enumerate(self.callbacks):
             if str(i) in state:
-                callback.load_state(state[str(i)])
+                callback.load_state_dict(state[str(i)])
 
 
 CallbackLike = Callback | Callable[..., bool | None] | Iterable[Callback] | None

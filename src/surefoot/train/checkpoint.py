@@ -18,7 +18,7 @@ import torch
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from surefoot.algo.learner import LearnerState, action_family, observed_layout
+from surefoot.algo.learner import TrainerState, action_family, observed_layout
 from surefoot.config import Config, from_dict
 from surefoot.config.load import with_new_names
 from surefoot.errors import CheckpointError, ConfigError, SurefootError
@@ -38,7 +38,7 @@ MANY_ENVS = 1 << 16
 class Saved(NamedTuple):
     """An agent as it was saved."""
 
-    state: LearnerState
+    state: TrainerState
     config: Config
     spaces: SavedSpaces | None
     """None if they were not saved, as in older formats."""
@@ -57,7 +57,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def to_snapshot(state: LearnerState, config: Config, envs: Envs, extra: Mapping[str, JSON] | None = None) -> Snapshot:
+def to_snapshot(state: TrainerState, config: Config, envs: Envs, extra: Mapping[str, JSON] | None = None) -> Snapshot:
     """What is written: the learner's state, the configuration and spaces that rebuild it, and what callbacks keep."""
     spaces, arrays = encode_spaces(envs)
     tensors = {name: tensor.numpy() for name, tensor in state.tensors.items()} | arrays
@@ -90,7 +90,7 @@ def from_snapshot(snapshot: Snapshot, manifest: Manifest) -> Saved:
             for name, array in snapshot.tensors.items()
             if not name.startswith("spaces/")
         }
-        return Saved(LearnerState(tensors, values["learner"], manifest.exact), config, spaces, values["extra"])
+        return Saved(TrainerState(tensors, values["learner"], manifest.exact), config, spaces, values["extra"])
 
 
 @contextmanager

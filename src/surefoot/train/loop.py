@@ -115,7 +115,7 @@ class RunWatch:
 
     def _capture(self) -> Captured:
         began = time.perf_counter()
-        captured = self._run.capture(self._learner, self._callback.state())
+        captured = self._run.capture(self._learner, self._callback.state_dict())
         self._capture_seconds = time.perf_counter() - began
         return captured
 

@@ -270,7 +270,7 @@ class PPO:
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to a directory: weights, optimizer, normalizers, schedules, random streams."""
-        state = self.learner.state()
+        state = self.learner.state_dict()
         return write_checkpoint(
             path,
             to_snapshot(state, self.config, self.envs),
@@ -345,7 +345,7 @@ class PPO:
         with reading():
             require_like(saved, config, described, encoder)
             self._assemble(env, config, described, encoder)
-            self.learner.load_state(saved.state)
+            self.learner.load_state_dict(saved.state)
             self._saved_config = saved.config
 
     def log(self, metrics: Mapping[str, float]) -> None:

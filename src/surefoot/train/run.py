@@ -106,7 +106,7 @@ class Run:
 
     def capture(self, learner: Learner, callbacks: Mapping[str, Any]) -> Captured:
         """A copy, in memory, of the learner and the callbacks."""
-        state = learner.state()
+        state = learner.state_dict()
         lines = self.sinks.lines_at_risk()
         extra = {"callbacks": dict(callbacks), "pending": dict(self.pending), "lines": lines}
         snapshot = to_snapshot(state, self.config, learner.envs, extra)

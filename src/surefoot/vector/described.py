@@ -34,10 +34,10 @@ class DescribedEnvs(Envs):
     def step(self, actions: Any) -> Step:
         self._refuse()
 
-    def state(self) -> list[Any] | None:
+    def state_dict(self) -> list[Any] | None:
         return None
 
-    def load_state(self, state: list[Any]) -> None:
+    def load_state_dict(self, state: list[Any]) -> None:
         self._refuse()
 
     def close(self) -> None:

@@ -153,7 +153,7 @@ class EnvGroup(Envs):
             self._masks.clear(i)
         self._check_alike()
 
-    def state(self) -> list[Any] | None:
+    def state_dict(self) -> list[Any] | None:
         states = [self._capture(i) for i in range(self.n_envs)]
         if None in states:
             return None
@@ -168,7 +168,7 @@ class EnvGroup(Envs):
         except EnvStateError as error:
             raise EnvStateError(f"{self._name(i)}: {error}") from error
 
-    def load_state(self, state: list[Any]) -> None:
+    def load_state_dict(self, state: list[Any]) -> None:
         for i, (steps, saved, mask, *_) in enumerate(state):  # what workers add is of no use here
             self._make_ready(i)
             restore(self.envs[i], saved)

@@ -85,7 +85,7 @@ class VectorEnvs(Envs):
     def action_masks(self) -> Array | None:
         return self._actions.masks()
 
-    def state(self) -> list[Any] | None:
+    def state_dict(self) -> list[Any] | None:
         if not isinstance(self.env, Resumable):
             return None
         try:
@@ -95,7 +95,7 @@ class VectorEnvs(Envs):
             raise EnvStateError(f"the vector env {self._name()}: {error}") from error
         return found
 
-    def load_state(self, state: list[Any]) -> None:
+    def load_state_dict(self, state: list[Any]) -> None:
         steps, resetting, saved, masks = state
         if not isinstance(self.env, Resumable):
             raise EnvError(f"the vector env {self._name()} cannot load a state")

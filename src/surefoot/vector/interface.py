@@ -51,7 +51,7 @@ class Envs(ABC):
     """N environments stepped together."""
 
     kind: str = "single envs"
-    """What `state` is of, in words: only envs of one kind can take it."""
+    """What `state_dict` is of, in words: only envs of one kind can take it."""
     n_envs: int
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
@@ -90,15 +90,15 @@ class Envs(ABC):
         return None
 
     @abstractmethod
-    def state(self) -> list[Any] | None:
+    def state_dict(self) -> list[Any] | None:
         """A copy of open episodes and random streams, as JSON; None if an env cannot say them.
 
         Raises `EnvStateError` if an env says what cannot be kept.
         """
 
     @abstractmethod
-    def load_state(self, state: list[Any]) -> None:
-        """Go on with the open episodes of `state`; replaces `reset`."""
+    def load_state_dict(self, state: list[Any]) -> None:
+        """Go on with the open episodes of `state_dict`; replaces `reset`."""
 
     @abstractmethod
     def close(self) -> None:

@@ -76,14 +76,14 @@ class ObservationNormalizer:
         of_std = [np.abs(before[n][1] / self._scale[n][1] - 1.0).max(initial=0.0) for n in self._names]
         return Drift(float(max(of_mean, default=0.0)), float(max(of_std, default=0.0)))
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Statistics by name."""
         parts: dict[str, Tensor] = {}
         for name, moments in self.moments.items():
             parts |= {f"{name}.count": moments.count, f"{name}.mean": moments.mean, f"{name}.m2": moments.m2}
         return parts
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore statistics."""
         for name in self._names:
             self.moments[name] = Moments(*(state[f"{name}.{part}"] for part in ("count", "mean", "m2")))
@@ -156,12 +156,12 @@ class RewardNormalizer:
         """Scaled and clipped rewards."""
         return (reward / self.scale).clamp(-self._clip, self._clip)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Statistics by name."""
         moments = self.moments
         return {"count": moments.count, "mean": moments.mean, "m2": moments.m2, "running": self.running}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore statistics."""
         self.moments = Moments(state["count"], state["mean"], state["m2"])
         self.running = state["running"].clone()

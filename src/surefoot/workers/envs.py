@@ -135,7 +135,7 @@ class WorkerEnvs(Envs):
     def action_masks(self) -> Array | None:
         return self._masks.all()
 
-    def state(self) -> list[Any] | None:
+    def state_dict(self) -> list[Any] | None:
         """Each env's state with what decides its restarts; it fits a group too, and any number of workers.
 
         None also if a worker was lost: its envs are no longer where the caller's observations say.
@@ -164,7 +164,7 @@ class WorkerEnvs(Envs):
         require_small(found)
         return found
 
-    def load_state(self, state: list[Any]) -> None:
+    def load_state_dict(self, state: list[Any]) -> None:
         kept: list[dict[str, Any]] = [
             entry[3] if len(entry) > 3 else {"fruitless": 0, "restarts": {}} for entry in state
         ]
@@ -221,7 +221,7 @@ class WorkerEnvs(Envs):
         """Replace workers that an exception, such as Ctrl-C, left in mid-command."""
         self._check_open()
         if not self._begun:
-            raise EnvError("reset() or load_state() comes before the first step")
+            raise EnvError("reset() or load_state_dict() comes before the first step")
         for worker in self._workers:
             if not worker.ready:
                 self._replace(worker, worker.left_alone(), channel.REVIVE, [])

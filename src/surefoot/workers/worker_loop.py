@@ -79,7 +79,7 @@ class WorkerLoop:
         """The group's state with the fruitless restarts of each env; or, as text, why it cannot be kept."""
         del payload
         try:
-            state = self._group.state()
+            state = self._group.state_dict()
         except EnvStateError as error:
             return json.dumps(str(error)).encode()
         if state is not None:
@@ -90,7 +90,7 @@ class WorkerLoop:
         """Put the group into a state."""
         self._seed, self._restarts, state = json.loads(payload)
         self._seed_global_streams()
-        self._group.load_state(state)
+        self._group.load_state_dict(state)
         self._fruitless = [entry[3] for entry in state]
         self._first_errors.clear()
         return b""
