@@ -57,6 +57,12 @@ class Critic(nn.Module, ABC):
         """CVaR_alpha of the return [...], raw: the mean of its worst ``alpha`` share."""
 
     @abstractmethod
+    def mixture_risk(self, prediction: Tensor, alpha: float) -> Tensor:
+        """CVaR_alpha of the return if each of the states of predictions [M, K] is equally likely, raw, 0-dim.
+
+        It is the CVaR of the mixture of their distributions, not the mean of their CVaRs (R05)."""
+
+    @abstractmethod
     def quantile(self, prediction: Tensor, level: float) -> Tensor:
         """What the return does not exceed with probability ``level`` [...], raw; VaR at that level."""
 

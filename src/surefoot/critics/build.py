@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from surefoot.config import CriticConfig
+from surefoot.critics.auxiliary import Auxiliary, WithAuxiliary
 from surefoot.critics.base import Critic
 from surefoot.critics.categorical import CategoricalCritic
 from surefoot.critics.popart import PopArt
@@ -12,6 +13,7 @@ from surefoot.critics.quantile import QuantileCritic
 from surefoot.critics.scalar import ScalarCritic
 from surefoot.critics.twin import Twin
 from surefoot.nets.init import Initializer
+from surefoot.nets.mlp import MLP
 
 
 def build_critic(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
@@ -21,10 +23,19 @@ def build_critic(config: CriticConfig, n_features: int, init: Initializer) -> Cr
     return critic
 
 
-def build_cost_critic(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
-    """A critic of the mean cost; in the unit of the costs' spread if the critic of the return is in that of its own."""
-    critic = ScalarCritic(n_features, init)
-    return PopArt(critic) if config.in_return_stds else critic
+def with_auxiliary(
+    critic: Critic, spec: Auxiliary, config: CriticConfig, n_features: int, init: Initializer, activation: str
+) -> Critic:
+    """The critic, and beside it one of the auxiliary quantity, in standard deviations of its own sums.
+
+    A context is a number on which what is learned depends in no simple way, so it is joined by a hidden layer as wide
+    as the features.
+    """
+    hidden = None
+    if spec.n_context:
+        hidden = MLP(n_features + spec.n_context, (n_features,), activation, False, init)
+    own = ScalarCritic(n_features, init, hidden)
+    return WithAuxiliary(critic, PopArt(own) if config.in_return_stds or spec.n_context else own, spec)
 
 
 def _two(config: CriticConfig, n_features: int, init: Initializer) -> Critic:

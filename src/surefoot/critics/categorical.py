@@ -61,6 +61,11 @@ class CategoricalCritic(Critic):
     def risk(self, prediction: Tensor, alpha: float) -> Tensor:
         return cvar_from_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), alpha)
 
+    def mixture_risk(self, prediction: Tensor, alpha: float) -> Tensor:
+        """The atoms are common to all states, so that the mixture has the mean probabilities."""
+        probs = torch.softmax(prediction, -1).mean(0)
+        return cvar_from_atoms(probs, self.atoms.to(prediction.device), alpha)
+
     def quantile(self, prediction: Tensor, level: float) -> Tensor:
         """Between atoms too: a mass stands for the returns around its atom, half of them below it."""
         return _between_atoms(torch.softmax(prediction, -1), self.atoms.to(prediction.device), level)

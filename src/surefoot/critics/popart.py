@@ -36,6 +36,9 @@ class PopArt(Critic):
     def risk(self, prediction: Tensor, alpha: float) -> Tensor:
         return self.scale.to_raw(self.inner.risk(prediction, alpha))
 
+    def mixture_risk(self, prediction: Tensor, alpha: float) -> Tensor:
+        return self.scale.to_raw(self.inner.mixture_risk(prediction, alpha))
+
     def quantile(self, prediction: Tensor, level: float) -> Tensor:
         return self.scale.to_raw(self.inner.quantile(prediction, level))
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from surefoot.critics.base import Critic, ValueLoss
 from surefoot.critics.scale import ReturnScale, rescale_layer
 from surefoot.math.quantile import huber_loss
-from surefoot.math.risk import cvar_from_quantiles, var_from_quantiles
+from surefoot.math.risk import cvar_from_quantiles, mixture_cvar_from_quantiles, var_from_quantiles
 from surefoot.math.value_clip import ClipMode, clip_quantiles, larger_loss
 from surefoot.nets.init import VALUE_GAIN, Initializer
 
@@ -47,6 +47,9 @@ class QuantileCritic(Critic):
 
     def risk(self, prediction: Tensor, alpha: float) -> Tensor:
         return cvar_from_quantiles(prediction, alpha)
+
+    def mixture_risk(self, prediction: Tensor, alpha: float) -> Tensor:
+        return mixture_cvar_from_quantiles(prediction, alpha)
 
     def quantile(self, prediction: Tensor, level: float) -> Tensor:
         return var_from_quantiles(prediction, level)

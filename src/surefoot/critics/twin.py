@@ -34,6 +34,10 @@ class Twin(Critic):
         one, two = self._split(prediction)
         return torch.minimum(self.first.risk(one, alpha), self.second.risk(two, alpha))
 
+    def mixture_risk(self, prediction: Tensor, alpha: float) -> Tensor:
+        one, two = self._split(prediction)
+        return torch.minimum(self.first.mixture_risk(one, alpha), self.second.mixture_risk(two, alpha))
+
     def quantile(self, prediction: Tensor, level: float) -> Tensor:
         one, two = self._split(prediction)
         return torch.minimum(self.first.quantile(one, level), self.second.quantile(two, level))
