@@ -55,7 +55,7 @@ ROWS = (
         ),
         formula="z_i ≤ y ≤ z_{i+1}:   p_{i+1} = (y − z_i) / (z_{i+1} − z_i),   p_i = 1 − p_{i+1}",
         tests=(
-            "tests/reference/test_critic_laws_twin.py::test_two_hot_has_mass_one_and_the_exact_mean_inside",
+            "tests/reference/test_critic_distributions_twin.py::test_two_hot_has_mass_one_and_the_exact_mean_inside",
             "tests/critics/test_categorical_critic.py::test_returns_beyond_a_fixed_support_are_counted_and_the_support_stays",
         ),
     ),
@@ -74,7 +74,7 @@ ROWS = (
         ),
         formula="τ_i = (i + ½) / N,   u = y − q_i,   ρ = |τ_i − 1{u < 0}|·Huber_κ(u) / κ",
         tests=(
-            "tests/critics/test_quantile_critic.py::test_quantiles_of_a_normal_law_are_found",
+            "tests/critics/test_quantile_critic.py::test_quantiles_of_a_normal_distribution_are_found",
             "tests/critics/test_quantile_critic.py::test_a_kappa_of_one_learns_expectiles_with_thin_tails",
         ),
     ),
@@ -109,7 +109,7 @@ ROWS = (
         tests=(
             "tests/math/test_math_value_clip.py::test_mean_only_keeps_the_shape_and_the_variance_mode_caps_it",
             "tests/critics/test_quantile_critic.py::test_the_clipped_loss_is_that_of_a_prediction_within_bounds",
-            "tests/critics/test_categorical_critic.py::test_the_clipped_loss_is_that_of_a_law_within_bounds",
+            "tests/critics/test_categorical_critic.py::test_the_clipped_loss_is_that_of_a_distribution_within_bounds",
         ),
     ),
     Row(
