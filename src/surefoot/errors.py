@@ -42,6 +42,10 @@ class NonFiniteError(SurefootError):
     """NaN or Inf where a finite number must stand."""
 
 
+class RiskError(SurefootError):
+    """A risk measure cannot be known or a limit not be kept in this environment."""
+
+
 class RunError(SurefootError):
     """A run directory is missing, occupied or unreadable."""
 

@@ -24,6 +24,9 @@ Array = NDArray[Any]
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 MAX_NAME_CHARACTERS = 400
 """Of a leaf, so that the tensors of a checkpoint can bear it."""
+CONTEXT_LEAF = "%context"
+"""How an episode stands, among the leaves of an observation (`vector.episode_context`); no env's own leaf can have the
+name, since there % is written as %25."""
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 

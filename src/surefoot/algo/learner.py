@@ -9,39 +9,24 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from gymnasium import spaces
 from torch import Tensor
 
-from surefoot.actions.distribution import Family
-from surefoot.actions.heads import HeadSpec, nearest
-from surefoot.actions.registry import family_for
 from surefoot.algo.action_units import in_box_units
+from surefoot.algo.build import build_parts, observed_layout
 from surefoot.algo.coefficients import CoefficientPlan, value_at
-from surefoot.algo.effects import require_effective
-from surefoot.algo.estimate import estimate
+from surefoot.algo.estimate import Estimates, estimate, predict, steps_of, with_targets
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.same_masks import require_same_masks
-from surefoot.algo.shaping import Shaping
-from surefoot.algo.step import EagerStep
-from surefoot.algo.update import Updater
 from surefoot.config import Config
-from surefoot.config.schema import changed
+from surefoot.critics.auxiliary import WithAuxiliary
+from surefoot.critics.base import Critic
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
-from surefoot.optim.adam import Adam, AdamSettings
-from surefoot.optim.flat import FlatParameters
-from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
-from surefoot.policy.policy import Policy, build_policy
-from surefoot.risk.build import build_risk, warn_if_thin
-from surefoot.rollout.actor import Actor
+from surefoot.policy.own_encoder import EncoderClass
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
-from surefoot.spaces import Layout
 from surefoot.vector.described import DescribedEnvs
 from surefoot.vector.interface import Envs
-from surefoot.vector.masks import ObservedMasks
-from surefoot.vector.normalize import ObservationNormalizer, RewardNormalizer
 
 
 @dataclass(frozen=True)
@@ -119,44 +104,23 @@ class Abandoned(Exception):
 
 
 class Learner:
-    """Runs iterations of rollout and update."""
+    """Runs iterations of rollout and update on parts that `build_parts` made, and knows their state."""
 
     def __init__(self, config: Config, envs: Envs, encoder: EncoderClass | None = None) -> None:
         self.config, self.envs = config, envs
-        ppo = config.ppo
         self.device = torch.device(config.device)
-        init, act, shuffle = (_generator(config.seed, stream) for stream in ("init", "act", "shuffle"))
-        act_generator = act if self.device.type == "cpu" else _generator(config.seed, "act", self.device)
-        self.family = action_family(envs.action_space, config, envs.action_heads)
-        layout = observed_layout(envs, config)
-        require_effective(config, layout)
-        self.policy: Policy = build_policy(layout, self.family, config, init, encoder)
-        if isinstance(self.policy.encoder, OwnEncoder):
-            self.policy.encoder.check(layout)
-        self.policy.to(self.device)
-        self.flat = FlatParameters(self.policy.parts())
-        decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
-        settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
-        self.optimizer = Adam(self.flat.values, settings, self.flat.mask(decays))
-        follows = ppo.observation_statistics == "step"
-        self.observations = (
-            ObservationNormalizer(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
-        )
-        self.rewards = RewardNormalizer(envs.n_envs, ppo.gamma, ppo.reward_clip) if ppo.normalize_rewards else None
-        self.actor = Actor(self.policy, self.family, self.observations, observed_masks(envs, config), self.device)
+        self.parts = build_parts(config, envs, encoder)
+        self.policy, self.family, self.flat = self.parts.policy, self.parts.family, self.parts.flat
+        self.actor, self.optimizer, self.updater = self.parts.actor, self.parts.optimizer, self.parts.updater
+        self.observations, self.rewards, self.risk = self.parts.observations, self.parts.rewards, self.parts.risk
+        self.act_generator = self.parts.generators["act"]
         self._collector: Collector | None = None
         self._open: OpenEpisodes | None = None
         self.resumed: Resumed | None = None
         """How the open episodes of a loaded state go on; None before any state was loaded and has envs."""
-        self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
-        warn_if_thin(config)
-        step = EagerStep(self.policy, self.family, self.flat, self.optimizer, ppo)
-        self.updater = Updater(step, config, shuffle)
-        self.plan = CoefficientPlan(ppo, self.family.head_names)
+        self.plan = CoefficientPlan(config.ppo, self.family.head_names)
         self.interrupted: Callable[[], bool] = _never
         """Asked before each env step and each minibatch; True abandons the iteration with `Abandoned`."""
-        self.act_generator = act_generator
-        self._generators = {"act": act_generator, "shuffle": shuffle}
         self.timesteps = 0
         self.updates = 0
         self.schedules = ScheduleSpan()
@@ -185,7 +149,8 @@ class Learner:
             self.config.ppo.n_steps,
             self.act_generator,
             self.config.risk.cost_key,
-            needs_costs=self.config.risk.kind == "cost_constraint",
+            needs_costs=self.risk is not None and self.risk.needs_costs,
+            context=self.parts.context,
         )
         if self._open is not None:
             self._reopen(other_env)
@@ -222,39 +187,65 @@ class Learner:
         """Improve the policy on a rollout; ``total_updates`` is what schedules span."""
         start = time.perf_counter()
         self._phase = Phase.UPDATING
-        first = self.updates == 0
         require_same_masks(rollout, self.family)
-        shaping = self._shaping(total_updates)
-        estimates = estimate(rollout, self.policy, self.rewards, self.config.ppo, first, shaping)
-        coefficients = self.plan.at(self.updates - self.schedules.first_update, total_updates)
+        update = self.updates - self.schedules.first_update
+        metrics = self._observe(rollout, value_at(self.config.risk.multiplier_lr, update, total_updates))
+        estimates = self._estimate(rollout)
+        coefficients = self.plan.at(update, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)
         episodes = self.collector.episodes.summary()
         if record.gradient_steps or record.kl_stop:  # schedules stand still only if every step was not finite (O09)
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
-        metrics = self.policy.critic.metrics(estimates.prediction, estimates.returns, rollout.valid)
-        metrics |= estimates.metrics | self.plan.metrics()
-        self.policy.critic.update_statistics(estimates.returns, rollout.valid)
-        if estimates.costs is not None:
-            estimates.costs.update_statistics(rollout.valid)
+        metrics |= self.policy.critic.metrics(estimates.prediction, estimates.returns, rollout.valid)
+        metrics |= estimates.metrics | self.plan.metrics() | self._advance(rollout, estimates)
         if self.envs.n_restarts:
             metrics["warn/env_restarts"] = float(self.envs.n_restarts)
+        self._phase = Phase.BETWEEN
+        return IterationRecord(record, episodes, metrics, int(rollout.valid.sum()), time.perf_counter() - start)
+
+    def _observe(self, rollout: Rollout, multiplier_lr: float) -> dict[str, float]:
+        """Move what must move before the rollout is learned from: the scale of rewards, and the critic with it; the
+        statistics and the multiplier of the risk term."""
+        if self.rewards is not None:
+            factor = self.rewards.update_statistics(rollout.reward, rollout.done, rollout.valid)
+            if self.updates and factor != 1.0:  # before the first update there is nothing to keep
+                self.policy.critic.rescale(torch.tensor(factor), torch.tensor(0.0))  # A11
+        return {} if self.risk is None else self.risk.observe(steps_of(rollout), multiplier_lr)
+
+    def _estimate(self, rollout: Rollout) -> Estimates:
+        """What the update learns from. Before the very first one, the critic's unit is set by the first returns."""
+        critic, ppo = self.policy.critic, self.config.ppo
+        reward = rollout.reward if self.rewards is None else self.rewards(rollout.reward)
+        scale = 1.0 if self.rewards is None else self.rewards.scale
+        estimates = estimate(rollout, reward, predict(rollout, self.policy), critic, ppo, self.risk, scale)
+        if self.updates == 0:
+            update_critic_statistics(critic, estimates, rollout.valid)
+            estimates = with_targets(estimates, rollout, reward, predict(rollout, self.policy), critic, ppo)
+        return estimates
+
+    def _advance(self, rollout: Rollout, estimates: Estimates) -> dict[str, float]:
+        """Move what stayed while the rollout was learned from: the critic's unit, observation statistics, the risk
+        term's threshold. Metrics by log key."""
+        metrics: dict[str, float] = {}
+        update_critic_statistics(self.policy.critic, estimates, rollout.valid)
+        if self.parts.calibration is not None:
+            scale = 1.0 if self.rewards is None else self.rewards.scale
+            metrics |= self.parts.calibration.update(steps_of(rollout), self.policy.critic, estimates.prediction, scale)
         if self.observations is not None:
             drift = self.observations.finish_rollout()
             metrics |= {"train/observation_mean_drift": drift.mean, "train/observation_std_drift": drift.std}
         if self.rewards is not None:
             metrics["train/reward_scale"] = self.rewards.scale
-        steps = int(rollout.valid.sum())
-        self._phase = Phase.BETWEEN
-        return IterationRecord(record, episodes, metrics, steps, time.perf_counter() - start)
+        if self.risk is not None:
+            self.risk.advance()
+            self._set_context_unit()
+        return metrics
 
-    def _shaping(self, total_updates: int) -> Shaping | None:
-        """The risk term with its coefficients of this update."""
-        if self.risk is None:
-            return None
-        update = self.updates - self.schedules.first_update
-        rate = value_at(self.config.risk.multiplier_lr, update, total_updates)
-        return Shaping(self.risk, rate, self.config.critic.kind != "scalar")
+    def _set_context_unit(self) -> None:
+        """Show networks the return so far in the unit of the risk term."""
+        if self.parts.context is not None and self.risk is not None and self.risk.unit is not None:
+            self.parts.context.set_unit(*self.risk.unit)
 
     def _check(self) -> None:
         if self.interrupted():
@@ -280,6 +271,7 @@ class Learner:
             "kernel": self.compiled_parts.kernel or self.was_compiled.kernel,
             "collector": collector,
             "risk": None if self.risk is None else self.risk.state_dict(),
+            "calibration": None if self.parts.calibration is None else self.parts.calibration.state_dict(),
             "action_units": "box",
         }
         # The statistics of a rollout that was not learned from yet are not part of the state.
@@ -308,7 +300,7 @@ class Learner:
             buffer.copy_(buffers[name])
         self.optimizer.load_state_dict(_section(state.tensors, "optimizer"))
         for name, saved in _section(state.tensors, "generator").items():
-            self._generators[name].set_state(saved.to(torch.uint8))
+            self.parts.generators[name].set_state(saved.to(torch.uint8))
         if self.observations is not None:
             self.observations.load_state_dict(_section(state.tensors, "observations"))
         if self.rewards is not None:
@@ -320,6 +312,9 @@ class Learner:
         self.plan.load_state_dict(state.values["plan"])
         if self.risk is not None:
             self.risk.load_state_dict(state.values["risk"])
+            self._set_context_unit()
+        if self.parts.calibration is not None:
+            self.parts.calibration.load_state_dict(state.values["calibration"])
         self.was_compiled = Compiled(bool(state.values["kernel"]), bool(state.values["compiled"]))
         self._phase = Phase.BETWEEN
         self._open = OpenEpisodes(_section(state.tensors, "collector"), state.values["collector"])
@@ -351,7 +346,8 @@ class Learner:
         """Whether what was loaded about open episodes is of as many envs as there are."""
         n_envs = self.envs.n_envs
         scaled = self.rewards is None or self.rewards.running.shape == (n_envs,)
-        return scaled and (self.risk is None or self.risk.is_open_for(n_envs))
+        followers = (part for part in (self.risk, self.parts.calibration) if part is not None)
+        return scaled and all(part.is_open_for(n_envs) for part in followers)
 
     def _start_new_episodes(self) -> None:
         """In all envs, with seeds of their own."""
@@ -365,6 +361,8 @@ class Learner:
             self.rewards.running = torch.zeros(self.envs.n_envs, dtype=torch.float64)
         if self.risk is not None:
             self.risk.forget_open(self.envs.n_envs)
+        if self.parts.calibration is not None:
+            self.parts.calibration.forget_open(self.envs.n_envs)
 
     def _require_like(self, state: TrainerState) -> None:
         """Raise unless a state has the tensors and shapes of this learner; the envs' own parts are looked at later."""
@@ -386,7 +384,7 @@ class Learner:
         """All of the state but the open episodes."""
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
         tensors |= {f"optimizer/{name}": x for name, x in self.optimizer.state_dict().items()}
-        tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
+        tensors |= {f"generator/{name}": g.get_state() for name, g in self.parts.generators.items()}
         tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
         if self.observations is not None:
             tensors |= {f"observations/{name}": x for name, x in self.observations.state_dict().items()}
@@ -420,46 +418,12 @@ def _never() -> bool:
     return False
 
 
-def action_family(space: spaces.Space[Any], config: Config, heads: tuple[HeadSpec, ...] | None = None) -> Family:
-    """The action distribution of the configuration for a space; settings that it leaves without effect are refused."""
-    policy, ppo = config.policy, config.ppo
-    family = family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std, heads)
-    if ppo.logit_penalty and family.n_logits == 0:
-        raise ConfigError("ppo.logit_penalty is for discrete actions; the env's actions are a Box")
-    for field, names in (("head_ent_coefs", ppo.head_ent_coefs), ("head_ent_coef_floors", ppo.head_ent_coef_floors)):
-        unknown = next((name for name in names if name not in family.head_names), None)
-        if unknown is not None:
-            known = ", ".join(family.head_names)
-            has = f"the heads of the env's actions are {known}" if known else "the env's actions have no heads"
-            raise ConfigError(f"ppo.{field}: {has}, not {unknown!r}{nearest(unknown, family.head_names)}")
-    return family
-
-
-def observed_masks(envs: Envs, config: Config) -> ObservedMasks | None:
-    """Where the observation holds the mask of legal actions, if it does."""
-    key = config.policy.mask_key
-    found = ObservedMasks.of(envs.layout, key, envs.mask_form)
-    if found is None and changed(config.policy, "mask_key") and key:
-        names = [leaf.name for leaf in envs.layout.leaves]
-        raise ConfigError(
-            f"policy.mask_key = {key!r}: no part of the observation has that key (there are {', '.join(names)}), or no "
-            f"part of the action is a choice among n{nearest(key, names)}"
-        )
-    return found
-
-
-def observed_layout(envs: Envs, config: Config) -> Layout:
-    """What the networks see: all of the observation but masks."""
-    masks = observed_masks(envs, config)
-    return envs.layout if masks is None else envs.layout.without(masks.names)
+def update_critic_statistics(critic: Critic, estimates: Estimates, valid: Tensor) -> None:
+    """Let critics see the returns of a rollout, of which their units are made."""
+    critic.update_statistics(estimates.returns, valid)
+    if estimates.auxiliary is not None and isinstance(critic, WithAuxiliary):
+        critic.update_auxiliary_statistics(estimates.auxiliary.returns, valid)
 
 
 def _section(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(f"{prefix}/"): x for name, x in tensors.items() if name.startswith(f"{prefix}/")}
-
-
-def _generator(seed: int, stream: str, device: torch.device | None = None) -> torch.Generator:
-    """An own random stream for each purpose, so that one does not shift another."""
-    entropy = [seed, *stream.encode()]
-    state = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return torch.Generator(device or "cpu").manual_seed(state)

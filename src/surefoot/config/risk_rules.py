@@ -9,12 +9,13 @@ from surefoot.config.schedule import parse_schedule
 if TYPE_CHECKING:
     from surefoot.config.schema import RiskConfig
 
-_LIMITS = ("limit_per_episode", "limit_discounted")
+_LIMITS = ("limit_per_episode", "limit_discounted", "limit_per_step")
+_OF_EPISODES = ("observe_return", "max_steps_without_episode")
 _MULTIPLIER = ("multiplier_lr", "multiplier_init", "multiplier_kp", "multiplier_kd", "multiplier_smoothing")
 USED: dict[str, frozenset[str]] = {
     "none": frozenset(),
-    "cvar_objective": frozenset({"alpha", "cvar_weight"}),
-    "cvar_constraint": frozenset({"alpha", *_LIMITS, *_MULTIPLIER}),
+    "cvar_objective": frozenset({"alpha", "cvar_weight", *_OF_EPISODES}),
+    "cvar_constraint": frozenset({"alpha", *_LIMITS, *_OF_EPISODES, *_MULTIPLIER}),
     "cost_constraint": frozenset({"cost_key", *_LIMITS, *_MULTIPLIER}),
 }
 """The fields that each kind reads."""
@@ -44,10 +45,28 @@ def _unused(risk: RiskConfig) -> list[str]:
 
 def _limits(risk: RiskConfig) -> list[str]:
     given = [name for name in _LIMITS if getattr(risk, name) is not None]
+    if risk.kind == "cost_constraint" and risk.limit_per_step is not None:
+        return [
+            'risk.limit_per_step with risk.kind = "cost_constraint": a cost is limited by the episode; set '
+            "risk.limit_per_episode (the limit of a step times the steps of an episode)"
+        ]
     if len(given) == 1:
-        return []
-    complaint = "set only one" if given else "set one, for the sum of an episode's rewards or for its discounted sum"
-    return [f'risk.kind = "{risk.kind}": risk.limit_per_episode or risk.limit_discounted: {complaint}']
+        if risk.limit_per_step is None:
+            return []
+        return [
+            f"risk.{name} is about whole episodes and has no effect on risk.limit_per_step; leave it out"
+            for name in _OF_EPISODES
+            if getattr(risk, name) != type(risk).model_fields[name].default
+        ]
+    names = ("risk.limit_per_episode", "risk.limit_discounted", "risk.limit_per_step")
+    if given:
+        return [f"{' and '.join(f'risk.{name}' for name in given)} are both set: set only one"]
+    wanted = names if risk.kind == "cvar_constraint" else names[:2]
+    meant = ", ".join(wanted[:-1]) + f" or {wanted[-1]}"
+    return [
+        f'risk.kind = "{risk.kind}" needs a limit and what it is a limit of: set one of {meant} (the sum of an '
+        "episode's rewards or costs, its discounted sum, the reward of one step)"
+    ]
 
 
 def _multiplier(risk: RiskConfig) -> list[str]:

@@ -233,22 +233,30 @@ class RiskConfig(Section):
     """Tail risk and costs in the objective. They act on the advantages of the policy, never on the critic's values."""
 
     kind: Literal["none", "cvar_objective", "cvar_constraint", "cost_constraint"] = "none"
-    """Mix CVaR into the objective, keep CVaR of the episode return above a limit, or the mean cost below one."""
+    """Mix CVaR of the episode return into the objective, keep a CVaR above a limit, or the mean cost below one."""
     alpha: Annotated[float, Gt(0.0), Le(1.0)] = 0.05
-    """CVaR is the mean return of the worst share alpha of episodes."""
+    """CVaR is the mean of the worst share alpha of episodes, or of steps; 0.05 is what others call CVaR 95 %."""
     limit_per_episode: float | None = None
     """Lowest CVaR of the episode return, or highest mean episode cost; of the plain sum over an episode, raw."""
     limit_discounted: float | None = None
     """The same for the sum discounted by ppo.gamma from the start of the episode, raw."""
+    limit_per_step: float | None = None
+    """Lowest CVaR of the reward of one step, raw: the expected shortfall of one period. Needs no episode to end."""
+    observe_return: bool = False
+    """Show the policy how far its episode is from the tail: the best policy for the CVaR of whole episodes depends on
+    what was earned so far. predict then needs episode_return."""
+    max_steps_without_episode: Positive = 20_000
+    """Steps of each env without the end of an episode after which a CVaR of episodes is an error."""
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
-    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(2, 0)"
-    """Change of the multiplier per update, for a violation as large as the spread (standard deviation) of the episode
-    returns or costs; falls to 0 by default, so that the multiplier comes to rest."""
+    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = 0.5
+    """Change of the multiplier per update, for a violation as large as the standard deviation of the returns or costs
+    that the limit is about."""
     multiplier_init: Annotated[float, Ge(0.0)] = 0.0
     """Multiplier at the start."""
     multiplier_kp: Annotated[float, Ge(0.0)] = 10.0
-    """Weight of the smoothed violation, in spreads, in the multiplier: damps its swings. 0 is plain dual ascent."""
+    """Weight of the smoothed violation, in standard deviations, in the multiplier: damps its swings. 0 is plain dual
+    ascent."""
     multiplier_kd: Annotated[float, Ge(0.0)] = 0.0
     """Weight of the change of the smoothed violation in the multiplier."""
     multiplier_smoothing: Annotated[float, Ge(0.0), Lt(1.0)] = 0.5

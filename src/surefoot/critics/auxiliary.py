@@ -21,7 +21,7 @@ class Auxiliary:
     ends_with_truncation: bool = False
     """Whether a truncated episode's sum is complete, so that nothing is bootstrapped beyond it."""
     n_context: int = 0
-    """Columns of the episode's context that its critic sees beside the features; see `rollout.episode_context`."""
+    """Columns of the episode's context that its critic sees beside the features; see `vector.episode_context`."""
 
 
 class WithAuxiliary(Critic):

@@ -20,6 +20,7 @@ from surefoot.nets.mlp import MLP
 from surefoot.policy.encoder import Encoder, Flat
 from surefoot.policy.memory import Memory, Recurrent
 from surefoot.policy.policy import Policy
+from surefoot.spaces import CONTEXT_LEAF
 
 Array = NDArray[Any]
 MOST_PRODUCTS = 1 << 18
@@ -64,7 +65,7 @@ class CpuActor:
         small = all(n_rows * weight.numel() <= MOST_PRODUCTS for weight in weights)
         if not (known and on_host and small):
             return None
-        (only,) = observation.values()
+        (only,) = (rows for name, rows in observation.items() if name != CONTEXT_LEAF)
         return cls(policy, Storage(only, state, parameters))
 
     def refresh(self, kernel: Kernel | None) -> None:

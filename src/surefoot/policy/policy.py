@@ -11,25 +11,24 @@ from torch import Tensor, nn
 from surefoot.actions.distribution import Family
 from surefoot.config import Config, PolicyConfig
 from surefoot.config.critic_rules import decided_targets
+from surefoot.critics.auxiliary import Auxiliary
 from surefoot.critics.base import Critic
-from surefoot.critics.build import build_cost_critic, build_critic
-from surefoot.critics.with_cost import WithCost
+from surefoot.critics.build import build_critic, with_auxiliary
 from surefoot.nets.init import Initializer
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.head import ActionHead
 from surefoot.policy.memory import Memory, SequenceBatch, build_memory
 from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.side_by_side import SideBySide
-from surefoot.spaces import Layout
+from surefoot.spaces import CONTEXT_LEAF, Layout
 
 Observation = Mapping[str, Tensor]
 
 
 class PolicyOutput(NamedTuple):
-    """One step of N envs: action parameters [N, P], critic prediction [N, K], memory state after it [N, n]."""
+    """One step of N envs: action parameters [N, P] and memory state after it [N, n]."""
 
     parameters: Tensor
-    prediction: Tensor
     state: Tensor
 
 
@@ -44,8 +43,11 @@ class Policy(nn.Module):
         value_encoder: Encoder | OwnEncoder | SideBySide,
         value_memory: Memory | None,
         critic: Critic,
+        context: str | None = None,
     ) -> None:
+        """``context`` is the leaf of observations that the critic sees beside the features."""
         super().__init__()
+        self._context = context
         self.encoder, self.memory, self.head = encoder, memory, head
         self.value_encoder, self.value_memory, self.critic = value_encoder, value_memory, critic
         own = 0 if value_memory is None or value_memory is memory else value_memory.state_size
@@ -73,25 +75,23 @@ class Policy(nn.Module):
         if self.memory is not None and self.value_memory is not None and sequences is not None:
             skipped = 0 if self.value_memory is self.memory else self.memory.state_size
             features = self.value_memory.rows(features, sequences, slice(skipped, None))
-        out: Tensor = self.critic(features)
-        return out
+        return self._judge(features, observation)
 
-    def prediction_after(self, hidden: Tensor) -> Tensor:
+    def prediction_after(self, hidden: Tensor, observation: Observation) -> Tensor:
         """The same with memory, from what the memory gave out [B, H]."""
         assert self.value_memory is not None
-        out: Tensor = self.critic(self.value_memory.finish(hidden))
-        return out
+        return self._judge(self.value_memory.finish(hidden), observation)
 
     def step(self, observation: Observation, state: Tensor) -> PolicyOutput:
         """One step of N envs with memory."""
         features, value_features = self._encode(observation)
         if self.memory is None or self.value_memory is None:
-            return PolicyOutput(self.head(features), self.critic(value_features), state)
+            return PolicyOutput(self.head(features), state)
         features, after = self.memory.step(features, state[:, : self.memory.state_size])
-        if self.value_memory is self.memory:
-            return PolicyOutput(self.head(features), self.critic(features), after)
-        value_features, value_after = self.value_memory.step(value_features, state[:, self.memory.state_size :])
-        return PolicyOutput(self.head(features), self.critic(value_features), torch.cat([after, value_after], 1))
+        if self.value_memory is not self.memory:
+            _, value_after = self.value_memory.step(value_features, state[:, self.memory.state_size :])
+            after = torch.cat([after, value_after], 1)
+        return PolicyOutput(self.head(features), after)
 
     def forward(self, observation: Observation, sequences: SequenceBatch | None = None) -> tuple[Tensor, Tensor]:
         """Action parameters and critic predictions of B rows; what is shared runs once."""
@@ -104,7 +104,7 @@ class Policy(nn.Module):
             else:
                 value_features = self.value_memory.rows(value_features, sequences, slice(split, None))
             features = remembered
-        return self.head(features), self.critic(value_features)
+        return self.head(features), self._judge(value_features, observation)
 
     def parts(self) -> dict[str, nn.Module]:
         """The modules whose gradients are reported apart; each parameter is in exactly one (O05)."""
@@ -122,26 +122,43 @@ class Policy(nn.Module):
             parts["value_memory"] = self.value_memory
         return parts | self.critic.heads()
 
+    def _judge(self, features: Tensor, observation: Observation) -> Tensor:
+        """The critic's prediction from features, and from the episode's context if it sees that."""
+        if self._context is not None:
+            features = torch.cat([features, observation[self._context]], 1)
+        out: Tensor = self.critic(features)
+        return out
+
     def _encode(self, observation: Observation) -> tuple[Tensor, Tensor]:
         features = self.encoder(observation)
         return features, features if self.shared else self.value_encoder(observation)
 
 
 def build_policy(
-    layout: Layout, family: Family, config: Config, generator: torch.Generator, encoder: EncoderClass | None = None
+    layout: Layout,
+    family: Family,
+    config: Config,
+    generator: torch.Generator,
+    encoder: EncoderClass | None = None,
+    auxiliary: Auxiliary | None = None,
 ) -> Policy:
     """A freshly initialized policy; equal generators give equal weights, and the global random stream is left alone.
 
-    ``encoder`` makes the encoders in place of `Encoder`.
+    ``encoder`` makes the encoders in place of `Encoder`; ``auxiliary`` is what the critic predicts beside the return.
     """
     with torch.random.fork_rng(devices=[]):
         if encoder is not None:  # it draws from the global stream, if at all
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device="cpu")))
-        return _build(layout, family, config, generator, encoder)
+        return _build(layout, family, config, generator, encoder, auxiliary)
 
 
 def _build(
-    layout: Layout, family: Family, config: Config, generator: torch.Generator, own: EncoderClass | None
+    layout: Layout,
+    family: Family,
+    config: Config,
+    generator: torch.Generator,
+    own: EncoderClass | None,
+    auxiliary: Auxiliary | None,
 ) -> Policy:
     init = Initializer(generator, config.policy.ortho_init)
     encoder = _encoder(layout, config.policy, init, own)
@@ -151,9 +168,10 @@ def _build(
     value_memory = memory if config.memory.shared else build_memory(config, value_encoder.n_outputs, init)
     n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs
     critic = build_critic(decided_targets(config), n_features, init)
-    if config.risk.kind == "cost_constraint":
-        critic = WithCost(critic, build_cost_critic(config.critic, n_features, init))
-    return Policy(encoder, memory, head, value_encoder, value_memory, critic)
+    if auxiliary is not None:
+        critic = with_auxiliary(critic, auxiliary, config.critic, n_features, init, config.policy.activation)
+    context = CONTEXT_LEAF if auxiliary is not None and auxiliary.n_context else None
+    return Policy(encoder, memory, head, value_encoder, value_memory, critic, context)
 
 
 def _encoder(layout: Layout, policy: PolicyConfig, init: Initializer, own: EncoderClass | None) -> Encoder | OwnEncoder:

@@ -1,36 +1,83 @@
-"""From settings to a risk term."""
+"""From settings to a risk term: the registry of kinds."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 from surefoot.config import Config, RiskConfig
+from surefoot.critics.auxiliary import Auxiliary
 from surefoot.errors import SurefootWarning
+from surefoot.risk.calibration import Calibration
 from surefoot.risk.cost import CostConstraint
 from surefoot.risk.cvar import CvarConstraint, CvarObjective
+from surefoot.risk.shortfall import EpisodeShortfall, Shortfall, StepShortfall
 from surefoot.risk.term import RiskTerm
+from surefoot.vector.episode_context import n_context_columns
+
+
+def _cvar_objective(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm:
+    del n_envs, gamma
+    return CvarObjective(config.alpha, _of_episodes(config, 1.0), config.cvar_weight)
+
+
+def _cvar_constraint(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm:
+    del n_envs
+    shortfall: Shortfall
+    if config.limit_per_step is not None:
+        shortfall, limit = StepShortfall(config.alpha, gamma), config.limit_per_step
+    else:
+        limit, discount = limit_and_discount(config, gamma)
+        shortfall = _of_episodes(config, discount)
+    return CvarConstraint(config.alpha, shortfall, limit, config)
+
+
+def _cost_constraint(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm:
+    limit, discount = limit_and_discount(config, gamma)
+    return CostConstraint(config, n_envs, gamma, limit, discount)
+
+
+KINDS: dict[str, Callable[[RiskConfig, int, float], RiskTerm]] = {
+    "cvar_objective": _cvar_objective,
+    "cvar_constraint": _cvar_constraint,
+    "cost_constraint": _cost_constraint,
+}
 
 
 def build_risk(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm | None:
     """The term of the configured kind, or None for kind none."""
-    if config.kind == "cvar_objective":
-        return CvarObjective(config, n_envs, gamma)
-    if config.kind == "cvar_constraint":
-        return CvarConstraint(config, n_envs, gamma)
-    if config.kind == "cost_constraint":
-        return CostConstraint(config, n_envs, gamma)
-    return None
+    return KINDS[config.kind](config, n_envs, gamma) if config.kind in KINDS else None
 
 
-def warn_if_thin(config: Config) -> None:
-    """Warn if the critic's quantiles do not resolve the tail; its CVaR is still defined."""
-    if config.risk.kind not in ("cvar_objective", "cvar_constraint") or config.critic.kind != "quantile":
-        return
-    alpha, n = config.risk.alpha, config.critic.n_quantiles
-    if alpha * n < 1.0:
+def auxiliary_of(config: Config) -> Auxiliary | None:
+    """What a policy of this configuration must predict beside the return."""
+    term = build_risk(config.risk, 1, config.ppo.gamma)
+    return None if term is None else term.auxiliary
+
+
+def build_calibration(config: Config, term: RiskTerm | None, n_envs: int) -> Calibration | None:
+    """Of the critic's tail, where a term is about tails and the critic predicts them."""
+    if term is None or term.alpha is None or config.critic.kind == "scalar":
+        return None
+    if config.critic.kind == "quantile" and term.alpha * config.critic.n_quantiles < 1.0:
         warnings.warn(
-            f"risk.alpha = {alpha:g} of critic.n_quantiles = {n} is less than one quantile: the critic's CVaR is a "
-            "guess (the constraint and the objective rest on episodes and are not affected); raise one of them",
+            f"risk.alpha = {term.alpha:g} of critic.n_quantiles = {config.critic.n_quantiles} is less than one "
+            "quantile: the critic's CVaR (risk/cvar_predicted) is a guess. The policy is not affected, since its risk "
+            "rests on what was earned; raise one of them",
             SurefootWarning,
             stacklevel=4,
         )
+    return Calibration(n_envs, term.alpha, config.ppo.gamma)
+
+
+def limit_and_discount(config: RiskConfig, gamma: float) -> tuple[float, float]:
+    """The limit, and the discount of the episode sum that it is about."""
+    if config.limit_per_episode is not None:
+        return config.limit_per_episode, 1.0
+    assert config.limit_discounted is not None, "the configuration requires one of them"
+    return config.limit_discounted, gamma
+
+
+def _of_episodes(config: RiskConfig, discount: float) -> EpisodeShortfall:
+    n_context = n_context_columns(discount)
+    return EpisodeShortfall(config.alpha, discount, n_context, config.max_steps_without_episode)

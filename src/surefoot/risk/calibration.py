@@ -7,31 +7,38 @@ from typing import Any
 
 from torch import Tensor
 
-from surefoot.risk.ledger import Ledger
-from surefoot.risk.tail import quiet_cvar
+from surefoot.critics.base import Critic
+from surefoot.risk.episode_sums import EpisodeSums
+from surefoot.risk.shortfall import quiet_cvar, quietly, sample_size
 from surefoot.risk.term import Steps
+
+MAX_STARTS = 512
+"""So many starting states of a rollout tell enough about their mixture."""
 
 
 class Calibration:
-    """Compares the CVaR that the critic predicts at the first steps of episodes with that of the episodes' returns.
+    """Compares the CVaR that the critic predicts for an episode about to start with that of the episodes' returns.
 
-    Both are of the discounted raw return, whatever a limit is about. The critic's prediction goes on beyond a truncated
-    step, the episode's return does not; so nothing is compared while truncated episodes are in the sample.
+    Where an episode starts is part of what happens: the predicted CVaR is that of the mixture over the starting states
+    of a rollout, not the mean of their own CVaRs. Both are of the discounted raw return, whatever a limit is about. The
+    critic's prediction goes on beyond a truncated step, the episode's return does not; so nothing is compared while
+    truncated episodes are in the sample.
     """
 
-    def __init__(self, n_envs: int, alpha: float, gamma: float, size: int) -> None:
-        self._alpha = alpha
-        self._returns, self._cuts = Ledger(n_envs, gamma, size), Ledger(n_envs, 1.0, size)
+    def __init__(self, n_envs: int, alpha: float, gamma: float) -> None:
+        self._alpha, size = alpha, sample_size(alpha)
+        self._returns, self._cuts = EpisodeSums(n_envs, gamma, size), EpisodeSums(n_envs, 1.0, size)
 
-    def read(self, steps: Steps, predicted_cvar: Tensor) -> dict[str, float]:
-        """Measures by log key; predicted [T, N]."""
-        returns = self._returns.enter(steps.reward, steps)
-        cuts = self._cuts.enter((steps.truncated & ~steps.terminated).float(), steps)
+    def update(self, steps: Steps, critic: Critic, prediction: Tensor, reward_scale: float) -> dict[str, float]:
+        """Take in a rollout and what the critic predicted of it [T, N, K]; metrics by log key."""
+        returns = self._returns.update(steps.reward, steps)
+        cuts = self._cuts.update((steps.truncated & ~steps.terminated).float(), steps)
         first = steps.start & steps.valid
-        if not len(returns.sample) or not bool(first.any()) or bool(cuts.sample.any()):
+        if not len(returns) or not bool(first.any()) or bool(cuts.any()):
             return {}
-        predicted = float(predicted_cvar[first].mean())
-        empirical = quiet_cvar(returns.sample, self._alpha)
+        with quietly():
+            predicted = reward_scale * float(critic.mixture_risk(prediction[first][-MAX_STARTS:], self._alpha))
+        empirical = quiet_cvar(returns, self._alpha)
         return {
             "risk/cvar_predicted": predicted,
             "risk/cvar_discounted": empirical,

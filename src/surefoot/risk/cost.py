@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from surefoot.config import RiskConfig
-from surefoot.math.tail_gradient import lagrangian_advantages
-from surefoot.risk.cvar import limit_and_discount
-from surefoot.risk.ledger import Ledger
+from surefoot.critics.auxiliary import Auxiliary
+from surefoot.errors import SurefootWarning
+from surefoot.math.tail import lagrangian_advantages
+from surefoot.risk.episode_sums import EpisodeSums
 from surefoot.risk.multiplier import Multiplier
-from surefoot.risk.term import Estimated, RiskTerm, Shaped, Steps
-from surefoot.risk.waiting import Waiting
+from surefoot.risk.reachability import Reachability
+from surefoot.risk.term import RiskTerm, Steps
 
 COST_EPISODES = 20
 """The mean cost is that of the rollout's episodes, or of so many of the newest if these are fewer."""
@@ -22,29 +26,42 @@ class CostConstraint(RiskTerm):
 
     A_c is the advantage of a critic of its own for the costs. The episode cost is the plain sum for
     ``limit_per_episode``, Σ γ^t·c_t for ``limit_discounted``. λ is reward per cost; it moves with the violation in
-    spreads of the episode cost, by spreads of the return per spread of the cost, so that neither unit matters. Source:
-    PPO-Lagrangian of Ray, Achiam, Amodei 2019, "Benchmarking safe exploration in deep reinforcement learning".
+    standard deviations of the episode cost, by those of the return per that of the cost, so that neither unit is of
+    consequence. Source: PPO-Lagrangian of Ray, Achiam, Amodei 2019, "Benchmarking safe exploration in deep
+    reinforcement learning".
     """
 
-    def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
-        self._limit, discount = limit_and_discount(config, gamma)
-        self._costs, self._returns = (Ledger(n_envs, discount, COST_EPISODES) for _ in range(2))
-        self._multiplier = Multiplier(config)
-        self._waiting = Waiting("the mean cost of an episode")
+    needs_costs = True
 
-    def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
-        assert estimated.cost_advantages is not None, "a cost constraint comes with a cost critic"
-        entry, _ = self._costs.enter(steps.cost, steps), self._returns.enter(steps.reward, steps)
-        waits = self._waiting.see(int(steps.done.sum()))
-        metrics = {"risk/waiting": float(self._waiting.count)}
-        if not waits:
-            cost = float(entry.sample.mean())
-            spread, worth = self._costs.spread, self._returns.spread / self._costs.spread
-            metrics |= {"risk/cost": cost, "risk/violation": cost - self._limit, "risk/spread": spread}
-            self._multiplier.update(worth * (cost - self._limit) / spread, multiplier_lr)
-        harmless = -estimated.cost_advantages / estimated.reward_scale
-        shaped = lagrangian_advantages(estimated.advantages, harmless, self._multiplier.value)
-        return Shaped(shaped, metrics | self._multiplier.metrics())
+    def __init__(self, config: RiskConfig, n_envs: int, gamma: float, limit: float, discount: float) -> None:
+        self.auxiliary = Auxiliary("cost", gamma)
+        self._limit = limit
+        self._costs, self._returns = (EpisodeSums(n_envs, discount, COST_EPISODES) for _ in range(2))
+        self._multiplier = Multiplier(config)
+        self._reachability = Reachability(f"mean cost ≤ {limit:g}")
+        self._without_end, self._said = 0, False
+
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
+        sample, _ = self._costs.update(steps.cost, steps), self._returns.update(steps.reward, steps)
+        if not bool(steps.done.any()):
+            self._without_end += 1
+            self._say_waiting()
+            return {"risk/rollouts_without_episode": float(self._without_end)} | self._multiplier.metrics()
+        cost, std = float(sample.mean()), self._costs.recent.std
+        violation = (cost - self._limit) / std
+        self._multiplier.update(self._returns.recent.std / std * violation, multiplier_lr)
+        metrics = {"risk/cost": cost, "risk/violation": cost - self._limit, "risk/std": std}
+        metrics |= self._reachability.update(violation, self._multiplier.value * std / self._returns.recent.std)
+        return metrics | self._multiplier.metrics()
+
+    def signal(self, steps: Steps) -> Tensor:
+        return -steps.cost
+
+    def adjust(self, advantages: Tensor, auxiliary: Tensor) -> Tensor:
+        return lagrangian_advantages(advantages, auxiliary, self._multiplier.value)
+
+    def advance(self) -> None:
+        pass
 
     def is_open_for(self, n_envs: int) -> bool:
         return self._costs.is_open_for(n_envs) and self._returns.is_open_for(n_envs)
@@ -58,11 +75,24 @@ class CostConstraint(RiskTerm):
             "costs": self._costs.state_dict(),
             "returns": self._returns.state_dict(),
             "multiplier": self._multiplier.state_dict(),
-            "waiting": self._waiting.count,
+            "reachability": self._reachability.state_dict(),
+            "without_end": self._without_end,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._costs.load_state_dict(state["costs"])
         self._returns.load_state_dict(state["returns"])
         self._multiplier.load_state_dict(state["multiplier"])
-        self._waiting.count = int(state["waiting"])
+        self._reachability.load_state_dict(state["reachability"])
+        self._without_end = int(state["without_end"])
+
+    def _say_waiting(self) -> None:
+        if not self._said:
+            self._said = True
+            warnings.warn(
+                "no episode ended in this rollout, so the mean cost of an episode cannot be estimated anew: the "
+                "multiplier stays (counted as risk/rollouts_without_episode). Raise ppo.n_steps so that episodes end "
+                "within a rollout",
+                SurefootWarning,
+                stacklevel=2,
+            )

@@ -1,106 +1,105 @@
-"""CVaR of the episode return, as part of the objective or as a constraint."""
+"""CVaR as part of the objective or as a constraint."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from surefoot.config import RiskConfig
 from surefoot.math.risk import mean_cvar
-from surefoot.math.tail_gradient import lagrangian_advantages
-from surefoot.risk.calibration import Calibration
+from surefoot.math.tail import lagrangian_advantages
 from surefoot.risk.multiplier import Multiplier
-from surefoot.risk.tail import TailReader, sample_size
-from surefoot.risk.term import Estimated, RiskTerm, Shaped, Steps
+from surefoot.risk.reachability import Reachability
+from surefoot.risk.shortfall import Shortfall
+from surefoot.risk.term import RiskTerm, Steps, Unit
 
 
-class CvarObjective(RiskTerm):
-    """Maximises (1 − w)·mean + w·CVaR_α of the discounted return, w = ``cvar_weight``.
+class CvarTerm(RiskTerm):
+    """What objective and constraint have in common: the shortfall, and that nothing is open but in the collector."""
 
-    Both are of one quantity: the return that PPO maximises anyway, with its discount.
-    """
+    def __init__(self, alpha: float, shortfall: Shortfall) -> None:
+        self.alpha, self._shortfall = alpha, shortfall
+        self.auxiliary, self.context_discount = shortfall.auxiliary, shortfall.context_discount
 
-    def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
-        self.alpha = config.alpha
-        self._weight = config.cvar_weight
-        self._tail = TailReader(n_envs, config.alpha, gamma)
-        self._calibration = Calibration(n_envs, config.alpha, gamma, sample_size(config.alpha))
+    def signal(self, steps: Steps) -> Tensor:
+        return self._shortfall.signal(steps)
 
-    def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
-        del multiplier_lr
-        reading = self._tail.read(steps)
-        risky = reading.advantages / estimated.reward_scale
-        metrics = reading.metrics
-        if estimated.predicted_cvar is not None:
-            metrics |= self._calibration.read(steps, estimated.predicted_cvar)
-        return Shaped(mean_cvar(estimated.advantages, risky, self._weight), metrics)
+    def advance(self) -> None:
+        self._shortfall.advance()
+
+    @property
+    def unit(self) -> Unit | None:
+        return self._shortfall.unit
 
     def is_open_for(self, n_envs: int) -> bool:
-        return self._tail.is_open_for(n_envs) and self._calibration.is_open_for(n_envs)
+        return True
 
     def forget_open(self, n_envs: int) -> None:
-        self._tail.forget_open(n_envs)
-        self._calibration.forget_open(n_envs)
+        pass
+
+
+class CvarObjective(CvarTerm):
+    """Maximises (1 − w)·mean + w·CVaR_α of the episode return, w = ``cvar_weight``.
+
+    The mean is the discounted one that PPO maximises anyway, CVaR that of the plain sum of an episode's rewards.
+    """
+
+    def __init__(self, alpha: float, shortfall: Shortfall, cvar_weight: float) -> None:
+        super().__init__(alpha, shortfall)
+        self._weight = cvar_weight
+
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
+        del multiplier_lr
+        estimate = self._shortfall.observe(steps)
+        return {} if estimate is None else estimate.metrics
+
+    def adjust(self, advantages: Tensor, auxiliary: Tensor) -> Tensor:
+        return mean_cvar(advantages, auxiliary, self._weight)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"tail": self._tail.state_dict(), "calibration": self._calibration.state_dict()}
+        return {"shortfall": self._shortfall.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._tail.load_state_dict(state["tail"])
-        self._calibration.load_state_dict(state["calibration"])
+        self._shortfall.load_state_dict(state["shortfall"])
 
 
-class CvarConstraint(RiskTerm):
-    """Maximises the mean return subject to CVaR_α(episode return) ≥ limit: A = (A_r + λ·A_cvar)/(1 + λ).
+class CvarConstraint(CvarTerm):
+    """Maximises the mean return subject to CVaR_α ≥ limit: A = (A_r + λ·A_cvar)/(1 + λ).
 
-    The episode return is the plain sum of rewards for ``limit_per_episode``, Σ γ^t·r_t for ``limit_discounted``. λ
-    moves with the violation limit − CVaR before the policy does, and waits while no episode ends. The violation is
-    measured in spreads (standard deviations of the episode return), so that the unit of the reward does not matter.
+    CVaR is of what the limit is about: the plain or discounted sum of an episode, or the reward of one step. λ moves
+    with the violation limit − CVaR before the policy does, and stays while no episode ends. The violation is in
+    standard deviations of those values, so that the unit of the reward is of no consequence.
     """
 
-    def __init__(self, config: RiskConfig, n_envs: int, gamma: float) -> None:
-        self.alpha = config.alpha
-        self._limit, discount = limit_and_discount(config, gamma)
-        self._tail = TailReader(n_envs, config.alpha, discount)
-        self._calibration = Calibration(n_envs, config.alpha, gamma, sample_size(config.alpha))
+    def __init__(self, alpha: float, shortfall: Shortfall, limit: float, config: RiskConfig) -> None:
+        super().__init__(alpha, shortfall)
+        self._limit = limit
         self._multiplier = Multiplier(config)
+        self._reachability = Reachability(f"CVaR_{alpha:g} ≥ {limit:g}")
 
-    def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
-        reading = self._tail.read(steps)
-        metrics = reading.metrics
-        if reading.cvar is not None:
-            violation = self._limit - reading.cvar
-            metrics |= {"risk/violation": violation, "risk/spread": reading.spread}
-            self._multiplier.update(violation / reading.spread, multiplier_lr)
-        if estimated.predicted_cvar is not None:
-            metrics |= self._calibration.read(steps, estimated.predicted_cvar)
-        risky = reading.advantages / estimated.reward_scale
-        shaped = lagrangian_advantages(estimated.advantages, risky, self._multiplier.value)
-        return Shaped(shaped, metrics | self._multiplier.metrics())
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
+        estimate = self._shortfall.observe(steps)
+        if estimate is None:
+            return self._multiplier.metrics()
+        violation = (self._limit - estimate.cvar) / estimate.std
+        self._multiplier.update(violation, multiplier_lr)
+        metrics = {"risk/violation": self._limit - estimate.cvar, "risk/std": estimate.std}
+        metrics |= self._reachability.update(violation, self._multiplier.value)
+        return estimate.metrics | metrics | self._multiplier.metrics()
 
-    def is_open_for(self, n_envs: int) -> bool:
-        return self._tail.is_open_for(n_envs) and self._calibration.is_open_for(n_envs)
-
-    def forget_open(self, n_envs: int) -> None:
-        self._tail.forget_open(n_envs)
-        self._calibration.forget_open(n_envs)
+    def adjust(self, advantages: Tensor, auxiliary: Tensor) -> Tensor:
+        return lagrangian_advantages(advantages, auxiliary, self._multiplier.value)
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "tail": self._tail.state_dict(),
-            "calibration": self._calibration.state_dict(),
+            "shortfall": self._shortfall.state_dict(),
             "multiplier": self._multiplier.state_dict(),
+            "reachability": self._reachability.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._tail.load_state_dict(state["tail"])
-        self._calibration.load_state_dict(state["calibration"])
+        self._shortfall.load_state_dict(state["shortfall"])
         self._multiplier.load_state_dict(state["multiplier"])
-
-
-def limit_and_discount(config: RiskConfig, gamma: float) -> tuple[float, float]:
-    """The limit, and the discount of the episode sum that it is about."""
-    if config.limit_per_episode is not None:
-        return config.limit_per_episode, 1.0
-    assert config.limit_discounted is not None, "the configuration requires one of the two"
-    return config.limit_discounted, gamma
+        self._reachability.load_state_dict(state["reachability"])

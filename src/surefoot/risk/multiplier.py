@@ -14,8 +14,8 @@ class Multiplier:
         I ← max(0, I + η·v),   s ← s + (1 − β)·(v − s),   λ = max(0, I + k_p·s + k_d·(s − s_before))
 
     v is the violation, positive if the constraint is broken. With k_p = k_d = 0 this is plain dual ascent, which
-    swings: it goes on pushing until the violation has changed sign. The proportional term eases off before that, and
-    beside it the integral I rests while |s| shrinks: the policy is on its way and need not be pushed harder. λ has no
+    swings: it goes on pushing until the violation has changed sign. The proportional term eases off before that. The
+    integral is that of every violation: one that lasts moves λ without end, however slowly it shrinks (R07). λ has no
     upper bound. Source: Stooke, Achiam, Abbeel 2020, https://arxiv.org/abs/2007.03964 (algorithm 2).
     """
 
@@ -29,10 +29,7 @@ class Multiplier:
         """Take in a violation with the step size η = ``rate``; the new λ."""
         before = violation if self.smoothed is None else self.smoothed
         self.smoothed = before + (1.0 - self._smoothing) * (violation - before)
-        damped = self._proportional > 0.0 or self._derivative > 0.0
-        shrinks = self.smoothed * before > 0.0 and abs(self.smoothed) < abs(before)
-        if not (damped and shrinks):
-            self.integral = max(0.0, self.integral + rate * violation)
+        self.integral = max(0.0, self.integral + rate * violation)
         slope = self.smoothed - before
         self.value = max(0.0, self.integral + self._proportional * self.smoothed + self._derivative * slope)
         return self.value

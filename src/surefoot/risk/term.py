@@ -1,4 +1,4 @@
-"""What a risk term is: it sees each rollout once and changes the advantages, nothing else (R02)."""
+"""What a risk term is: it changes the advantages that the policy learns from, and nothing else (R02)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor
+
+from surefoot.critics.auxiliary import Auxiliary
 
 
 class Steps(NamedTuple):
@@ -20,43 +22,71 @@ class Steps(NamedTuple):
     truncated: Tensor
     valid: Tensor
     """False rows are no steps (A03)."""
+    running: Tensor
+    """Return of the episode before the step, float64, discounted as the term's `context_discount` says."""
+    weight: Tensor
+    """Discount of the step's reward in that return, float64."""
+    first_step: int = 0
+    """Vector steps before the rollout, for messages."""
 
     @property
     def done(self) -> Tensor:
         """The step ended an episode; a truncated one counts with what it earned until then."""
         return (self.terminated | self.truncated) & self.valid
 
-
-class Estimated(NamedTuple):
-    """What the learner's critics say about the steps; all [T, N]."""
-
-    advantages: Tensor
-    """Of the return, in the unit of the critic."""
-    reward_scale: float
-    """Raw reward per unit of the critic."""
-    cost_advantages: Tensor | None = None
-    """Of the cost, raw."""
-    predicted_cvar: Tensor | None = None
-    """CVaR of the discounted return from each step on, raw; None if the critic knows only means."""
+    @property
+    def after(self) -> Tensor:
+        """Return of the episode after the step, float64."""
+        return self.running + self.weight * self.reward
 
 
-class Shaped(NamedTuple):
-    """What the policy learns from, not yet normalized, and what to log."""
+class Unit(NamedTuple):
+    """How networks see the return of an open episode: (x − origin)/scale."""
 
-    advantages: Tensor
-    metrics: dict[str, float]
+    origin: float
+    scale: float
 
 
 class RiskTerm(ABC):
-    """One of the kinds of the configuration's section ``risk``."""
+    """One of the kinds of the configuration's section ``risk``.
 
+    In each iteration: `observe` the rollout, which moves statistics and multiplier before they are used; `signal`,
+    whose expected sum a critic of the term's own learns, and from which GAE makes its advantages; `adjust`; and, after
+    the update, `advance`. `signal` and `adjust` change nothing.
+    """
+
+    auxiliary: Auxiliary
+    """What the critic of the term's own learns."""
     alpha: float | None = None
-    """Level of the CVaR that the term is about, if it is."""
+    """Level of the CVaR that the term is about; None if it is about none, and no tail is read."""
+    context_discount: float | None = None
+    """Discount of the return so far that the term needs to know of each step; None if it needs none."""
+    needs_costs: bool = False
+    """Whether every step must have its cost."""
 
     @abstractmethod
-    def __call__(self, steps: Steps, estimated: Estimated, multiplier_lr: float) -> Shaped:
-        """Take in a rollout and shape its advantages. The two terms are joined before anything is normalized, so that
-        normalization changes the size of the step and not the weight of risk against return."""
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
+        """Take in a rollout; metrics by log key."""
+
+    @abstractmethod
+    def signal(self, steps: Steps) -> Tensor:
+        """What the auxiliary critic learns the sum of, [T, N] raw; large is good."""
+
+    @abstractmethod
+    def adjust(self, advantages: Tensor, auxiliary: Tensor) -> Tensor:
+        """Risk-adjusted advantages [T, N] from those of the return and those of the signal, both in one unit.
+
+        They are joined before anything is normalized, so that normalization changes the size of the step and not the
+        weight of risk against return."""
+
+    @abstractmethod
+    def advance(self) -> None:
+        """The update is made: move what had to stay while the rollout was learned from."""
+
+    @property
+    def unit(self) -> Unit | None:
+        """In which networks see the return so far from now on; None as long as it is not known."""
+        return None
 
     @abstractmethod
     def is_open_for(self, n_envs: int) -> bool:

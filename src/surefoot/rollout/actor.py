@@ -12,7 +12,8 @@ import torch
 from surefoot.actions.distribution import Family
 from surefoot.policy.policy import Policy
 from surefoot.rollout.buffer import Rollout
-from surefoot.spaces import Array
+from surefoot.spaces import CONTEXT_LEAF, Array
+from surefoot.vector.episode_context import EpisodeContext
 from surefoot.vector.interface import Envs
 from surefoot.vector.masks import ObservedMasks, require_legal
 from surefoot.vector.normalize import ObservationNormalizer
@@ -37,8 +38,11 @@ class Actor:
         normalizer: ObservationNormalizer | None,
         observed_masks: ObservedMasks | None,
         device: torch.device,
+        context: EpisodeContext | None = None,
     ) -> None:
+        """``context``: how an episode stands, if the policy is shown it."""
         self.policy, self.family, self.normalizer, self.device = policy, family, normalizer, device
+        self.context = context
         self._observed_masks = observed_masks
 
     def __call__(
@@ -51,9 +55,11 @@ class Actor:
         deterministic: bool,
         step: int = 0,
         envs: Array | None = None,
+        context: Array | None = None,
     ) -> Acted:
         """Act on raw observation leaves [N, ...]; ``start`` [N] marks rows that begin an episode (M02). ``step`` and
-        ``envs`` [N] are how messages call the rows."""
+        ``envs`` [N] are how messages call the rows; ``context`` [N, C] is what a policy that is shown the return so far
+        sees of it."""
         legal = self.masks(observation, masks)
         if legal is not None:
             require_legal(legal, self.family, step, envs)
@@ -62,13 +68,16 @@ class Actor:
                 name: torch.as_tensor(np.ascontiguousarray(x), device=self.device)
                 for name, x in self.seen(observation).items()
             }
+            if self.context is not None:
+                assert context is not None, "the policy is shown the return so far"
+                rows[CONTEXT_LEAF] = torch.as_tensor(context, device=self.device)
             after = None
             if self.policy.state_size:
                 n = next(iter(rows.values())).shape[0]
                 before = torch.zeros(n, self.policy.state_size) if state is None else torch.as_tensor(state).clone()
                 if start is not None:
                     before[torch.as_tensor(start)] = 0.0
-                parameters, _, after = self.policy.step(rows, before.to(self.device))
+                parameters, after = self.policy.step(rows, before.to(self.device))
             else:
                 parameters = self.policy.action_parameters(rows)
             mask = None if legal is None else torch.as_tensor(legal, device=self.device)
@@ -117,7 +126,7 @@ class TorchActor(RolloutActor):
         with torch.inference_mode():
             seen = {name: tensor[t].to(device) for name, tensor in rollout.observation.items()}
             if policy.state_size:
-                parameters, _, after = policy.step(seen, rollout.state[t].to(device))
+                parameters, after = policy.step(seen, rollout.state[t].to(device))
                 rollout.state[t + 1] = after.cpu()
             else:
                 parameters = policy.action_parameters(seen)

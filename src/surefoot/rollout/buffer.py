@@ -56,6 +56,10 @@ class Rollout:
     """[T, N] raw."""
     cost: Tensor
     """[T, N] raw ``info["cost"]``; 0 where the env gives none."""
+    running: Tensor
+    """[T, N] float64, return of the episode before the step, as `EpisodeContext` counts it; 0 without one."""
+    weight: Tensor
+    """[T, N] float64, what a reward counts in that return; 1 without one."""
     terminated: Tensor
     truncated: Tensor
     valid: Tensor
@@ -92,6 +96,8 @@ class Rollout:
             parameters=torch.zeros(n_steps, n_envs, n_parameters),
             reward=torch.zeros(n_steps, n_envs),
             cost=torch.zeros(n_steps, n_envs),
+            running=torch.zeros(n_steps, n_envs, dtype=torch.float64),
+            weight=torch.ones(n_steps, n_envs, dtype=torch.float64),
             terminated=flags(),
             truncated=flags(),
             valid=flags(),

@@ -15,7 +15,8 @@ from surefoot.errors import EnvError, EnvStateError, SurefootWarning
 from surefoot.rollout.actor import Actor, RolloutActor, TorchActor
 from surefoot.rollout.buffer import Final, Rollout, digest
 from surefoot.rollout.episode_statistics import EpisodeTracker
-from surefoot.spaces import Array, Layout
+from surefoot.spaces import CONTEXT_LEAF, Array, Layout
+from surefoot.vector.episode_context import EpisodeContext
 from surefoot.vector.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_success
 from surefoot.vector.interface import NOTHING_DROPPED, Envs, Step
 
@@ -35,21 +36,42 @@ class Collector:
         generator: torch.Generator,
         cost_key: str = "cost",
         needs_costs: bool = False,
+        context: EpisodeContext | None = None,
     ) -> None:
-        """``layout`` is what the networks see; ``needs_costs``: a transition without ``info[cost_key]`` is an error."""
+        """``layout`` is what the networks see; ``needs_costs``: a transition without ``info[cost_key]`` is an error.
+        ``context``: how open episodes stand, if a network or a risk term asks for it."""
         self.envs, self._actor = envs, actor
         self._policy, self._family, self.normalizer = actor.policy, actor.family, actor.normalizer
-        self._cost_key, self._needs_costs = cost_key, needs_costs
+        self._cost_key, self._needs_costs, self._context = cost_key, needs_costs, context
         policy, family = actor.policy, actor.family
         n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
         hidden = policy.value_hidden
         self.rollout = Rollout.allocate(
             n_steps, envs.n_envs, layout, family, n_parameters, (policy.state_size, hidden.stop - hidden.start)
         )
+        self._context_rows: Array | None = None
+        if context is not None:
+            rows = torch.zeros(n_steps + 1, envs.n_envs, context.n_columns)
+            self.rollout.observation[CONTEXT_LEAF], self._context_rows = rows, rows.numpy()
+            context.forget_open(envs.n_envs)
         self.rows: RolloutActor = TorchActor(actor, self.rollout, generator)
         """What acts on the rollout's rows; a faster one may stand in its place."""
-        self._observations = {name: tensor.numpy() for name, tensor in self.rollout.observation.items()}
-        fields = ["action", "log_prob", "parameters", "reward", "cost", "terminated", "truncated", "valid", "start"]
+        self._observations = {
+            name: tensor.numpy() for name, tensor in self.rollout.observation.items() if name != CONTEXT_LEAF
+        }
+        fields = [
+            "action",
+            "log_prob",
+            "parameters",
+            "reward",
+            "cost",
+            "terminated",
+            "truncated",
+            "valid",
+            "start",
+            "running",
+            "weight",
+        ]
         self._arrays = {name: getattr(self.rollout, name).numpy() for name in [*fields, "state", "hidden"]}
         self._rewards = np.zeros((n_steps, envs.n_envs))
         self.state = np.zeros((envs.n_envs, policy.state_size), np.float32)
@@ -67,6 +89,8 @@ class Collector:
         self._set_active(np.ones(self.envs.n_envs, np.bool_))
         self.episode_start = np.ones(self.envs.n_envs, np.bool_)
         self.state[:] = 0.0
+        if self._context is not None:
+            self._context.forget_open(self.envs.n_envs)
         self._guard.observations(self.pending, 0)
         self._make_room_for_masks()
         self._env_state()  # whoever trains should learn now, not at the first checkpoint, that it will not be exact
@@ -89,6 +113,7 @@ class Collector:
             "envs": envs,
             "kind": self.envs.kind,
             "started": started,
+            "context": None if self._context is None else self._context.state_dict(),
         }
         return tensors, values
 
@@ -127,6 +152,8 @@ class Collector:
         state = tensors["memory"].numpy() if self.state.shape[1] else self.state
         if state.shape != self.state.shape or not np.isfinite(state).all():
             raise ValueError(f"the saved memory has shape {state.shape}, or is not finite")
+        if self._context is not None:
+            self._context.load_state_dict(values["context"])
         self.envs.load_state_dict(values["envs"])
         self.pending, self.episode_start = pending, episode_start
         self._set_active(active)
@@ -170,6 +197,8 @@ class Collector:
         seen = self._actor.seen(self.pending)
         for name, rows in self._observations.items():
             rows[t] = seen[name]
+        if self._context is not None and self._context_rows is not None:
+            self._context_rows[t] = self._context.columns()
 
     def _act(self, t: int) -> Any:
         """Sample actions for row t, in the env's form; the memory states of row t + 1 are written."""
@@ -251,6 +280,9 @@ class Collector:
         self.episodes.step(step.reward, step.valid, costs)
         if step.final:
             self._end(t, step, done)
+        if self._context is not None:
+            arrays["running"][t], arrays["weight"][t] = self._context.running, self._context.weight
+            self._context.step(step.reward, step.valid, self.episode_start)
         if step.dropped is not NOTHING_DROPPED and step.dropped.any():
             self._drop(t, step.dropped)
         if after.shape[1]:
@@ -264,7 +296,9 @@ class Collector:
         for i, successor in step.final.items():
             self._guard.observations(successor, self.vector_steps, i)
             if step.truncated[i] and not step.terminated[i]:
-                seen = self._actor.seen(successor)
+                seen = dict(self._actor.seen(successor))
+                if self._context is not None:
+                    seen[CONTEXT_LEAF] = self._context.after(step.reward)[i]
                 rollout.final.append(Final(t, i, seen, torch.from_numpy(after[i].copy())))
         successes = {i: read_success(step.infos[i], i, self.vector_steps) for i in step.final}
         rollout.ended.extend((t, episode) for episode in self.episodes.end(done, successes))

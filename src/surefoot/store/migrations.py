@@ -32,9 +32,15 @@ def _with_spaces_and_schedules(contents: Contents) -> Contents:
     learner: Any = contents.values.get("learner")
     if not isinstance(learner, dict):
         return contents
-    defaults = {"schedules": {"timesteps": None, "first_update": 0}, "kernel": False, "action_units": "env"}
+    defaults = {
+        "schedules": {"timesteps": None, "first_update": 0},
+        "kernel": False,
+        "action_units": "env",
+        "calibration": None,
+    }
     renamed = {"live": "active", "fresh": "episode_start"}
-    collector = {"kind": None} | {renamed.get(key, key): value for key, value in learner["collector"].items()}
+    saved = {renamed.get(key, key): value for key, value in learner["collector"].items()}
+    collector = {"kind": None, "context": None} | saved
     values = contents.values | {"learner": defaults | learner | {"collector": collector}, "spaces": None}
     tensors = {name.replace("optimiser/", "optimizer/", 1): array for name, array in contents.tensors.items()}
     return Contents(contents.fields, tensors, values)

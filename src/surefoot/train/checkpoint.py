@@ -18,12 +18,14 @@ import torch
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from surefoot.algo.learner import TrainerState, action_family, observed_layout
+from surefoot.algo.build import action_family, observed_layout, policy_layout
+from surefoot.algo.learner import TrainerState
 from surefoot.config import Config, from_dict
 from surefoot.config.load import with_new_names
 from surefoot.errors import CheckpointError, ConfigError, SurefootError
 from surefoot.policy.own_encoder import EncoderClass
 from surefoot.policy.policy import build_policy
+from surefoot.risk.build import build_risk
 from surefoot.store import JSON, Manifest, Snapshot
 from surefoot.train.space_codec import SavedSpaces, decode_spaces, encode_spaces
 from surefoot.vector.interface import Envs
@@ -114,7 +116,10 @@ def require_like(saved: Saved, config: Config, envs: Envs, encoder: EncoderClass
     """Raise unless the weights are those of the configured policy for these spaces; nothing of their size is made."""
     family = action_family(envs.action_space, config, envs.action_heads)
     with torch.device("meta"):
-        policy = build_policy(observed_layout(envs, config), family, config, torch.Generator(), encoder)
+        risk = build_risk(config.risk, envs.n_envs, config.ppo.gamma)
+        layout = policy_layout(observed_layout(envs, config), config, risk)
+        auxiliary = None if risk is None else risk.auxiliary
+        policy = build_policy(layout, family, config, torch.Generator(), encoder, auxiliary)
     expected = {
         f"policy/{part}.{name}": tuple(parameter.shape)
         for part, module in policy.parts().items()
@@ -182,6 +187,7 @@ class _Collector(_Part):
     envs: Any
     kind: str | None
     started: bool
+    context: dict[str, list[_Number]] | None
 
 
 class _Schedules(_Part):
@@ -204,6 +210,7 @@ class _Learner(_Part):
     kernel: bool
     collector: _Collector
     risk: dict[str, Any] | None
+    calibration: dict[str, Any] | None
     action_units: Literal["box", "env"]
 
 

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from surefoot.errors import ConfigError
 from surefoot.spaces import Array, Layout, Leaf
 from surefoot.vector.codes import code_bounds, unknown_code
+from surefoot.vector.episode_context import EpisodeContext
 from surefoot.vector.guard import Limit, observation_limit
 
 
@@ -105,3 +106,25 @@ def _expected(layout: Layout) -> str:
     if len(layout.leaves) == 1:
         return f"an array of shape {layout.leaves[0].shape}"
     return "a dict with the parts " + ", ".join(f"{leaf.name!r} {leaf.shape}" for leaf in layout.leaves)
+
+
+def read_episode_return(given: Any, n_rows: int, context: EpisodeContext | None) -> Array | None:
+    """What a caller says of the episodes' returns so far, as the policy sees it [n_rows, C]; None if it sees none."""
+    if context is None:
+        if given is not None:
+            raise ConfigError("episode_return is for a policy that is shown it: train with risk.observe_return = true")
+        return None
+    if given is None:
+        raise ConfigError("risk.observe_return: predict needs episode_return, the sum of the rewards so far")
+    try:
+        parts = np.atleast_2d(np.asarray(given, np.float64).reshape(context.n_columns, -1))
+        running, weight = parts[0], parts[1] if context.n_columns == 2 else np.ones(n_rows)
+        if running.shape != (n_rows,) or not np.isfinite(parts).all():
+            raise ValueError
+    except (TypeError, ValueError):
+        pair = " (with a discounted limit, two: the sum and the next reward's discount)"
+        raise ConfigError(
+            f"episode_return must be one finite number for each of the {n_rows} observations"
+            f"{pair if context.n_columns == 2 else ''}, got {given!r}"
+        ) from None
+    return context.seen(running, weight)

@@ -25,7 +25,7 @@ from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
 from surefoot.train.checkpoint import Saved, from_snapshot, reading, require_like, to_snapshot, versions
 from surefoot.train.footprint import explaining_memory, require_memory
-from surefoot.train.inputs import read_observation, read_starts, read_state
+from surefoot.train.inputs import read_episode_return, read_observation, read_starts, read_state
 from surefoot.train.loop import train
 from surefoot.train.progress import Silent, open_display
 from surefoot.train.run import Run, require_no_run
@@ -199,10 +199,13 @@ class PPO:
         episode_start: Array | None = None,
         deterministic: bool = False,
         action_masks: Any = None,
+        episode_return: Any = None,
     ) -> tuple[Any, Any]:
         """Action for one observation or a batch of them, and the memory state (None without memory).
 
         ``action_masks`` is an array of legal actions or a dict of such by head, with one row for each observation.
+        ``episode_return`` is the sum of the rewards of the episode so far, which a policy with ``risk.observe_return``
+        sees; for a discounted limit the pair of that discounted sum and of the discount of the next reward.
         """
         normalizes = self.learner.observations is not None
         parts, single = read_observation(self.envs.layout, self.envs.observation_space, obs, normalizes)
@@ -210,7 +213,8 @@ class PPO:
         masks = None if action_masks is None else self._read_masks(action_masks, n_rows, single)
         before = read_state(state, n_rows, self.learner.policy.state_size)
         starts = read_starts(episode_start, n_rows)
-        actions, state = self.learner.actor(parts, before, starts, masks, self._sampler, deterministic)
+        context = read_episode_return(episode_return, n_rows, self.learner.actor.context)
+        actions, state = self.learner.actor(parts, before, starts, masks, self._sampler, deterministic, context=context)
         return (row_of(actions, 0) if single else actions), state
 
     def evaluate(

@@ -100,7 +100,7 @@ FIXED = frozenset(
         "critic": ("kind", "n_quantiles", "n_atoms", "v_min", "v_max", "twin", "popart"),
         "memory": ("kind", "hidden_size", "layers", "output_sizes", "shared", "span"),
         "ppo": ("normalize_observations", "normalize_rewards"),
-        "risk": ("kind",),
+        "risk": ("kind", "observe_return"),
     }.items()
     for name in names
 )

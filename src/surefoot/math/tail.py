@@ -1,4 +1,4 @@
-"""The policy gradient of CVaR as an advantage, and how it joins the one of the mean (R02).
+"""The tail of a sample of returns, and how its advantages join those of the mean (R02).
 
 CVaR_α(R) = max_ν ν + E[min(R − ν, 0)]/α, and the best ν is VaR_α (Rockafellar, Uryasev 2000, "Optimization of
 conditional value-at-risk"). So, with ν held fixed,
@@ -6,7 +6,7 @@ conditional value-at-risk"). So, with ν held fixed,
     ∇CVaR_α(R) = E[ min(R − ν, 0)/α · Σ_t ∇ log π(a_t | s_t) ]
 
 which is the gradient of Tamar et al. 2015, https://arxiv.org/abs/1404.3862, valid for distributions with atoms too.
-Every step of an episode with return R thus has the advantage min(R − ν, 0)/α, up to a baseline.
+`risk.shortfall` makes of min(R − ν, 0)/α a reward of every step.
 """
 
 from __future__ import annotations
@@ -47,9 +47,14 @@ def tail_of(sample: Tensor, alpha: float) -> Tail:
     return Tail(level, sample[sample > beyond_ties].min(), sample[sample <= beyond_ties].mean())
 
 
-def tail_advantages(returns: Tensor, tail: Tail) -> Tensor:
-    """min(R − VaR, 0)/level − (CVaR − VaR), any shape; the baseline makes its mean over the tail's own sample 0."""
-    return (returns - tail.var).clamp(max=0.0) / tail.level - (tail.cvar - tail.var)
+def standard_error(sample: Tensor, tail: Tail) -> float:
+    """Of the CVaR of n values [n]: the standard deviation of min(R − VaR, 0)/level by √n; 0 of one value.
+
+    The error of VaR itself enters only in second order, because CVaR is a maximum over it.
+    """
+    n = sample.numel()
+    shortfall = (sample - tail.var).clamp(max=0.0) / tail.level
+    return float(shortfall.std()) / n**0.5 if n > 1 else 0.0
 
 
 def lagrangian_advantages(advantages: Tensor, constrained: Tensor, multiplier: float) -> Tensor:

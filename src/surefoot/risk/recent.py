@@ -1,0 +1,50 @@
+"""The values that an estimate rests on: those of the rollout at hand, or the newest if these are too few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from surefoot.math.moments import Moments, merge
+
+
+class RecentValues:
+    """Values of episodes or steps.
+
+    An estimate rests on all values of the rollout at hand, and if these are fewer than ``size`` on so many of the
+    newest: those of this rollout belong to the policy that is being improved, older ones are the second choice.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._recent = torch.zeros(0, dtype=torch.float64)
+        self._moments = Moments.empty(())
+
+    def update(self, values: Tensor) -> Tensor:
+        """Add the values [n] of a rollout; the sample to rest on, the newest last."""
+        sample = torch.cat([self._recent, values.double()])[-max(self._size, len(values)) :]
+        self._recent = sample[-self._size :]
+        self._moments = merge(self._moments, Moments.from_batch(values.double()))
+        return sample
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of all values so far; their size if they do not vary, 1 if there is none."""
+        std, size = float(self._moments.std), abs(float(self._moments.mean))
+        return std if std > 1e-4 * size else size or 1.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        moments = self._moments
+        return {
+            "recent": self._recent.tolist(),
+            "moments": [float(moments.count), float(moments.mean), float(moments.m2)],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore."""
+        self._recent = torch.tensor(state["recent"], dtype=torch.float64)
+        self._moments = Moments(*torch.tensor(state["moments"], dtype=torch.float64))
