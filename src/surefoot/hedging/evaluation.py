@@ -89,9 +89,7 @@ def loss_figures(pnl: Floats, levels: tuple[float, ...] = LEVELS) -> LossFigures
     )
 
 
-def best_band(
-    env_kwargs: Mapping[str, Any], level: float = 0.95, n_paths: int = 50_000, seed: int = 1_000_003
-) -> Band:
+def best_band(env_kwargs: Mapping[str, Any], level: float = 0.95, n_paths: int = 50_000, seed: int = 1_000_003) -> Band:
     """The fixed band around the delta with the lowest CVaR of the loss, to 0.005, on paths of its own seed."""
     dynamics = dynamics_named(env_kwargs.get("dynamics", "black_scholes"))
 

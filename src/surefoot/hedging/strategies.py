@@ -89,7 +89,8 @@ class TreeDelta:
         day = seen.day.astype(np.int64)
         log_up = np.log(self._dynamics.up)
         ups = np.rint((np.log(seen.spot / self._dynamics.strike) / log_up + day) / 2.0).astype(np.int64)
-        return self._deltas[day, ups][:, None]
+        held: Floats = self._deltas[day, ups]
+        return held[:, None]
 
 
 class _Model:
