@@ -211,6 +211,7 @@ def test_every_row_is_a_true_transition_for_the_library() -> None:
     for _ in range(35):
         step = envs.step(np.full((10, 1), 0.5, np.float32))
         assert step.valid.all()
+        assert not any(step.infos), "final observations are in `final`, and nothing else is told"
         assert sorted(step.final) == np.flatnonzero(step.terminated).tolist()
         assert all(next(iter(row.values()))[1] == 1.0 for row in step.final.values())
     assert envs.state() is not None
