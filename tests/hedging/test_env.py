@@ -16,6 +16,7 @@ from surefoot.errors import ConfigError, EnvError
 from surefoot.hedging import HEDGING, BlackScholes, Hedging, HedgingVector
 from surefoot.hedging.dynamics import DYNAMICS, Floats
 from surefoot.rollout.make import make_envs
+from surefoot.vector.group import EnvGroup
 from surefoot.vector.gymnasium_vector import VectorEnvs
 from surefoot.vector.plain import decode, encode
 
@@ -232,3 +233,16 @@ def test_seeds_decide_the_paths() -> None:
 def test_no_envs_are_refused() -> None:
     with pytest.raises(ConfigError, match="num_envs = 0"):
         HedgingVector(0)
+
+
+def test_an_id_with_many_envs_is_stepped_by_one_call() -> None:
+    envs = make_envs(HEDGING, 16, {"dynamics": "tree", "cost_rate": 0.01})
+    assert isinstance(envs, VectorEnvs)
+    assert isinstance(envs.env, HedgingVector)
+    assert envs.env.num_envs == 16
+    assert type(envs.env.dynamics).__name__ == "BinomialTree"
+    assert isinstance(make_envs(HEDGING, 1, {}), EnvGroup)
+    with pytest.raises(ConfigError, match="cost_rate = 2"):
+        make_envs(HEDGING, 16, {"cost_rate": 2})
+    with pytest.raises(EnvError, match="cost_rat"):
+        make_envs(HEDGING, 16, {"cost_rat": 0.01})
