@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from typing import Any
 
 import gymnasium
@@ -246,3 +248,10 @@ def test_an_id_with_many_envs_is_stepped_by_one_call() -> None:
         make_envs(HEDGING, 16, {"cost_rate": 2})
     with pytest.raises(EnvError, match="cost_rat"):
         make_envs(HEDGING, 16, {"cost_rat": 0.01})
+
+
+def test_the_env_needs_no_torch() -> None:
+    """Worker processes make envs, and are quicker without it."""
+    code = "import sys, surefoot.hedging; print('torch' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.strip() == "False"

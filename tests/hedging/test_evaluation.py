@@ -1,4 +1,4 @@
-"""Figures of P&L: CVaR with its error, fresh paths, the best band."""
+"""Figures of P&L: CVaR with its error, fresh paths."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from surefoot.errors import ConfigError, SurefootError
 from surefoot.hedging import evaluation
 from surefoot.hedging.dynamics import BlackScholes, Floats
 from surefoot.hedging.evaluation import (
-    best_band,
     cvar_loss,
     cvar_standard_error,
     evaluate_strategy,
-    golden_section,
     loss_figures,
     var_loss,
 )
-from surefoot.hedging.strategies import Band, Delta, NoHedge
+from surefoot.hedging.strategies import Delta, NoHedge
 
 BS = BlackScholes()
 
@@ -81,25 +79,3 @@ def test_figures_hold_together() -> None:
     assert -figures.mean < figures.cvar[0.5] < figures.cvar[0.95] < figures.cvar[0.99]
     assert figures.cvar_se[0.5] < figures.cvar_se[0.95] < figures.cvar_se[0.99]
     assert figures.n_paths == 5_000
-
-
-def test_golden_section_finds_a_minimum() -> None:
-    asked: list[float] = []
-
-    def bowl(x: float) -> float:
-        asked.append(x)
-        return (x - 0.123) ** 2
-
-    assert golden_section(bowl, 0.0, 0.5, 0.001) == pytest.approx(0.123, abs=0.001)
-    assert len(asked) <= 16
-
-
-def test_the_best_band_beats_its_neighbours_and_the_published_one_on_other_paths() -> None:
-    costs = {"cost_rate": 0.01}
-    band = best_band(costs, n_paths=6_000)
-    assert 0.06 < band.width < 0.14
-    n = 20_000
-    found = cvar_loss(evaluate_strategy(band, costs, n, seed=77), 0.95)
-    for width in (0.0, 0.03, 0.25):
-        assert found < cvar_loss(evaluate_strategy(Band(BS, width), costs, n, seed=77), 0.95)
-    assert found < 3.412 + 0.06, "the best of a few bands tried elsewhere, and three standard errors"

@@ -1,9 +1,9 @@
-"""What a strategy ends with on fresh paths, and the best fixed band as the strongest classical rule."""
+"""What a strategy ends with on fresh paths: P&L, and CVaR of the loss with its error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from surefoot.errors import ConfigError, SurefootError
-from surefoot.hedging.dynamics import Floats, dynamics_named
+from surefoot.hedging.dynamics import Floats
 from surefoot.hedging.env import HedgingVector
-from surefoot.hedging.strategies import Band, Strategy
+from surefoot.hedging.strategies import Strategy
 from surefoot.math.risk import cvar_from_samples, var_from_samples
 
 CHUNK = 25_000
@@ -87,33 +87,6 @@ def loss_figures(pnl: Floats, levels: tuple[float, ...] = LEVELS) -> LossFigures
         cvar_se={level: cvar_standard_error(pnl, level) for level in levels},
         n_paths=len(pnl),
     )
-
-
-def best_band(env_kwargs: Mapping[str, Any], level: float = 0.95, n_paths: int = 50_000, seed: int = 1_000_003) -> Band:
-    """The fixed band around the delta with the lowest CVaR of the loss, to 0.005, on paths of its own seed."""
-    dynamics = dynamics_named(env_kwargs.get("dynamics", "black_scholes"))
-
-    def loss(width: float) -> float:
-        return cvar_loss(evaluate_strategy(Band(dynamics, width), env_kwargs, n_paths, seed), level)
-
-    return Band(dynamics, golden_section(loss, 0.0, 0.5, 0.005))
-
-
-def golden_section(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
-    """Where a function with a single minimum in [low, high] has it, to ``tolerance``; one evaluation per shrinking."""
-    ratio = (math.sqrt(5.0) - 1.0) / 2.0
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = function(left), function(right)
-    while high - low > tolerance:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = function(right)
-    return left if at_left <= at_right else right
 
 
 def _tail(level: float) -> float:
