@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 
 from surefoot.errors import FOREIGN, ConfigError, EnvError, SurefootError
+from surefoot.hedging.registration import register_envs as register_hedging
 from surefoot.rollout.recipe import recipe_of
 from surefoot.vector.group import Env, EnvGroup
 from surefoot.vector.gymnasium_vector import VectorEnvs
@@ -18,6 +19,7 @@ from surefoot.vector.interface import Envs
 from surefoot.workers.envs import WorkerEnvs
 from surefoot.worlds.registration import OWN_NAMESPACE, register_envs
 
+_Made = TypeVar("_Made")
 EnvLike = str | Callable[[], Env] | Env | VectorEnv[Any, Any, Any]
 
 
@@ -34,6 +36,8 @@ def make_envs(
         return VectorEnvs(env)
     if isinstance(env, gymnasium.Env):
         return EnvGroup([_with_spaces(env)])
+    if not workers and n_envs > 1 and isinstance(env, str) and _steps_many(env):
+        return VectorEnvs(_made(env, partial(_make_many, env, n_envs, env_kwargs)))
     factory = env_factory(env, env_kwargs)
     if workers:
         return WorkerEnvs(factory, n_envs, workers, worker_timeout)
@@ -91,10 +95,30 @@ def _factory_like(env: Env | VectorEnv[Any, Any, Any]) -> Callable[[], Env]:
 
 
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> Env:
+    _register(env_id)
+    return _made(env_id, lambda: _with_spaces(gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)))
+
+
+def _make_many(env_id: str, n_envs: int, env_kwargs: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
+    return gymnasium.make_vec(env_id, n_envs, "vector_entry_point", **env_kwargs)
+
+
+def _steps_many(env_id: str) -> bool:
+    """Whether it is one of our own ids that steps all envs by one call; others' may differ from their single envs."""
+    _register(env_id)
+    spec = gymnasium.registry.get(env_id) if env_id.startswith(OWN_NAMESPACE) else None
+    return spec is not None and spec.vector_entry_point is not None
+
+
+def _register(env_id: str) -> None:
     if env_id.startswith(OWN_NAMESPACE):
         register_envs()
+        register_hedging()
+
+
+def _made(env_id: str, make: Callable[[], _Made]) -> _Made:
     try:
-        return _with_spaces(gymnasium.make(env_id, disable_env_checker=True, **env_kwargs))
+        return make()
     except SurefootError:
         raise
     except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:

@@ -19,6 +19,8 @@ from surefoot.vector.vector_masks import VectorActions
 
 FINAL_KEYS = ("final_obs", "final_observation")
 """Where SAME_STEP envs put the last observation of an episode: Gymnasium 1.x, and its older name."""
+NOT_INFO = frozenset(FINAL_KEYS) | {f"_{key}" for key in FINAL_KEYS}
+"""What `Step.final` has already; as rows of infos it would cost a loop over all envs in each step that ends one."""
 
 
 class VectorEnvs(Envs):
@@ -169,8 +171,9 @@ class VectorEnvs(Envs):
                 raise EnvError(f"the vector env {self._name()} in step {self._steps}: {name} {reason}")
 
     def _infos(self, info: Mapping[str, Any], valid: Flags, done: Flags) -> list[Mapping[str, Any]]:
-        if not info:
+        if info.keys() <= NOT_INFO:
             return [NO_INFO] * self.n_envs
+        info = {key: value for key, value in info.items() if key not in NOT_INFO}
         last = info.get("final_info")
         same = self.mode is AutoresetMode.SAME_STEP and last is not None
         return [
