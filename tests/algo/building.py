@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefoot.algo.batch import Batch, flatten, head_statistics_of
 from surefoot.algo.coefficients import Coefficients, rewards_entropy
-from surefoot.algo.estimate import estimate
+from surefoot.algo.estimate import Estimates, estimate, predict
 from surefoot.algo.learner import IterationRecord, Learner
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.step import EagerStep
@@ -56,7 +56,7 @@ def by_part(learner: Learner, vector: Tensor) -> dict[str, Tensor]:
 
 def batch_of(learner: Learner, rollout: Rollout) -> Batch:
     """All rows of a rollout, in order, ready for the objective."""
-    estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+    estimates = estimates_of(learner, rollout)
     statistics = head_statistics_of(rollout, learner.family, learner.device, rewards_entropy(learner.config.ppo))
     rows = flatten(rollout, estimates, learner.device, statistics)
     return rows.rows(torch.arange(rows.weight.shape[0]))
@@ -78,3 +78,13 @@ def shake(learner: Learner, size: float = 0.05, seed: int = 0) -> None:
 def seeded(seed: int) -> torch.Generator:
     """A generator of its own."""
     return torch.Generator().manual_seed(seed)
+
+
+def estimates_of(learner: Learner, rollout: Rollout) -> Estimates:
+    """Of a rollout whose rewards the learner's normalizer has counted."""
+    reward, scale = rollout.reward, 1.0
+    if learner.rewards is not None:
+        learner.rewards.update_statistics(reward, rollout.done, rollout.valid)
+        reward, scale = learner.rewards(reward), learner.rewards.scale
+    predictions = predict(rollout, learner.policy)
+    return estimate(rollout, reward, predictions, learner.policy.critic, learner.config.ppo, learner.risk, scale)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from algo.building import learner_on, make_learner, updates
-from surefoot.algo.estimate import Estimates, estimate, finished, predict
+from algo.building import estimates_of, learner_on, make_learner, updates
+from surefoot.algo.estimate import Estimates, finished, predict
 from surefoot.algo.learner import Learner
 from surefoot.rollout.buffer import Rollout
 from vector.worlds import SOURCES, Ending, Scripted, open_envs
@@ -19,7 +19,7 @@ every_source = pytest.mark.parametrize("source", SOURCES)
 
 
 def estimated(learner: Learner, rollout: Rollout) -> Estimates:
-    return estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+    return estimates_of(learner, rollout)
 
 
 def scripted(source: str, **settings: Any) -> Learner:

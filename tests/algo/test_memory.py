@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from algo.building import learner_on, shake
+from algo.building import estimates_of, learner_on, shake
 from surefoot.algo.batch import SequenceBatches, flatten
-from surefoot.algo.estimate import estimate, predict
+from surefoot.algo.estimate import predict
 from surefoot.algo.learner import Learner
 from surefoot.rollout.buffer import Rollout
 from surefoot.worlds import TMaze
@@ -54,13 +54,14 @@ def one_by_one(learner: Learner, rollout: Rollout) -> tuple[Tensor, Tensor]:
             for t in range(rollout.n_steps):
                 if rollout.start[t, env]:
                     state = torch.zeros_like(state)
-                thought = learner.policy.step(observation_at(rollout, t, env), state)
-                here[t, env], state = thought.prediction[0], thought.state
+                seen = observation_at(rollout, t, env)
+                here[t, env] = learner.policy.prediction(seen, SequenceBatch.single(state))[0]
+                state = learner.policy.step(seen, state).state
                 if (t, env) in final:
                     seen = {name: torch.from_numpy(x[None]) for name, x in final[t, env].observation.items()}
                 else:
                     seen = observation_at(rollout, t + 1, env)
-                successors[t, env] = learner.policy.step(seen, state).prediction[0]
+                successors[t, env] = learner.policy.prediction(seen, SequenceBatch.single(state))[0]
     return here, successors
 
 
@@ -102,7 +103,7 @@ def test_replay_gives_the_old_probabilities(settings: dict[str, Any], max_length
     memory = settings["memory"] | {"max_length": max_length, "burn_in": burn_in}
     learner = learner_of(settings | {"memory": memory})
     rollout = learner.collect()
-    estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+    estimates = estimates_of(learner, rollout)
     batches = SequenceBatches(
         flatten(rollout, estimates, learner.device), rollout, learner.config, learner.updater.step.sizes
     )
@@ -123,7 +124,7 @@ def test_states_are_recomputed_in_every_epoch() -> None:
     """M04: once weights have moved, the replayed states are those of the new weights, from the stored starts."""
     learner = learner_of(MEMORIES["lstm"])
     rollout = learner.collect()
-    estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+    estimates = estimates_of(learner, rollout)
     batches = SequenceBatches(flatten(rollout, estimates, learner.device), rollout, learner.config, lambda *_: ())
     shake(learner, seed=1)
     expected = one_by_one(learner, rollout)[0].flatten(0, 1)

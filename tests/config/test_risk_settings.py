@@ -43,7 +43,17 @@ def test_a_constraint_has_one_limit(kind: str) -> None:
         message = complaint(kind=kind, **limits)
         assert "risk.limit_per_episode" in message
         assert "risk.limit_discounted" in message
-        assert kind in message
+    assert "limit_per_step" in complaint(kind=kind, limit_per_episode=1.0, limit_per_step=1.0)
+
+
+def test_a_limit_per_step_is_of_the_return_and_knows_no_episodes() -> None:
+    assert "limit_per_episode" in complaint(kind="cost_constraint", limit_per_step=1.0)
+    assert "observe_return" in complaint(kind="cvar_constraint", limit_per_step=1.0, observe_return=True)
+
+
+def test_a_limit_without_its_unit_is_answered_with_the_names_that_have_one() -> None:
+    message = complaint(kind="cvar_constraint", limit=-3.0)
+    assert "limit_per_episode" in message
 
 
 @pytest.mark.parametrize(

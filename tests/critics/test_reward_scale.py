@@ -10,9 +10,9 @@ from torch import Tensor
 
 from algo.building import iterate, learner_on, make_learner, values_of
 from critics.cases import CASES, Case
-from surefoot.algo.estimate import estimate, predict
+from surefoot.algo.estimate import predict
 from surefoot.algo.learner import Learner
-from surefoot.critics.with_cost import WithCost
+from surefoot.critics.auxiliary import WithAuxiliary
 from surefoot.rollout.buffer import Rollout
 from vector.worlds import Scripted, open_envs
 
@@ -46,7 +46,8 @@ def jump(learner: Learner, size: float) -> tuple[float, Tensor, Tensor, Tensor]:
     rollout = learner.collect()
     old, before = scale_of(learner), raw_values(learner, rollout)
     rollout.reward.mul_(size)
-    found = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+    learner._observe(rollout, 0.0)
+    found = learner._estimate(rollout)
     new = scale_of(learner)
     return old / new, before, new * found.values, raw_values(learner, rollout)
 
@@ -81,14 +82,14 @@ def test_predictions_of_the_cost_are_raw_and_stay(popart: bool) -> None:
     )
     iterate(learner, 2)
     critic = learner.policy.critic
-    assert isinstance(critic, WithCost)
+    assert isinstance(critic, WithAuxiliary)
     rollout = learner.collect()
     with torch.no_grad():
-        before = critic.mean_cost(predict(rollout, learner.policy)[0])
+        before = critic.mean_auxiliary(predict(rollout, learner.policy)[0])
         old, values = scale_of(learner), raw_values(learner, rollout)
         rollout.reward.mul_(60.0)
-        estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
-        assert torch.equal(critic.mean_cost(predict(rollout, learner.policy)[0]), before)
+        learner._observe(rollout, 0.0)
+        assert torch.equal(critic.mean_auxiliary(predict(rollout, learner.policy)[0]), before)
     assert scale_of(learner) > 10.0 * old
     torch.testing.assert_close(raw_values(learner, rollout), values, atol=1e-5, rtol=1e-5)
 
@@ -99,7 +100,7 @@ def test_a_critic_that_has_seen_nothing_but_zeros_has_nothing_to_keep() -> None:
     before = values_of(learner)
     rollout = learner.collect()
     rollout.reward.uniform_(0.0, 1e-6)
-    estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+    learner._observe(rollout, 0.0)
     assert scale_of(learner) < 1e-5
     assert torch.equal(values_of(learner), before)
 

@@ -8,63 +8,102 @@ from typing import Any
 import pytest
 import torch
 
-from risk.rollouts import episodes, one_step_episodes, plain, settings
-from surefoot.errors import SurefootWarning
-from surefoot.risk.cvar import CvarConstraint, CvarObjective
-from surefoot.risk.term import Estimated, Steps
+from risk.rollouts import episodes, one_step_episodes, settings
+from surefoot.errors import NonFiniteError, RiskError, SurefootWarning
+from surefoot.risk.build import build_risk
+from surefoot.risk.shortfall import LOOKS_BEFORE_WARNING, THRESHOLD_RATE
+from surefoot.risk.term import RiskTerm, Steps
 
 HALF = (5.0, -3.0, 2.0, -1.0)
-"""Worst half: VaR −1, CVaR −2, advantages 1, −3, 1, 1 (see test_math_tail_gradient); standard deviation 3.031."""
-SPREAD = torch.tensor(HALF).std(correction=0).item()
+"""Worst half: VaR −1, CVaR −2, shortfalls 0, −4, 0, 0 (see test_math_tail); standard deviation 3.031."""
+STD = torch.tensor(HALF).std(correction=0).item()
+NO_END = torch.zeros(2, 1, dtype=torch.bool)
 
 
-def constraint(n_envs: int = 1, gamma: float = 0.5, **more: Any) -> CvarConstraint:
-    fields = {"alpha": 0.5, "limit_per_episode": 1.0, "multiplier_kp": 0.0} | more
-    fields = {name: value for name, value in fields.items() if value is not None}
-    return CvarConstraint(settings("cvar_constraint", **fields), n_envs, gamma)
+def made(kind: str, gamma: float, fields: dict[str, Any], n_envs: int = 1) -> RiskTerm:
+    given = {name: value for name, value in fields.items() if value is not None}
+    term = build_risk(settings(kind, **given), n_envs, gamma)
+    assert term is not None
+    return term
 
 
-def objective(n_envs: int = 1, gamma: float = 1.0, **more: Any) -> CvarObjective:
-    return CvarObjective(settings("cvar_objective", **{"alpha": 0.5, **more}), n_envs, gamma)
+def constraint(gamma: float = 0.5, **more: Any) -> RiskTerm:
+    return made("cvar_constraint", gamma, {"alpha": 0.5, "limit_per_episode": 1.0, "multiplier_kp": 0.0} | more)
 
 
-def with_returns(steps: Steps, *advantages: float, scale: float = 1.0) -> Estimated:
-    return Estimated(torch.tensor(advantages)[:, None], scale)
+def objective(gamma: float = 1.0, **more: Any) -> RiskTerm:
+    return made("cvar_objective", gamma, {"alpha": 0.5} | more)
+
+
+def by_step(**more: Any) -> RiskTerm:
+    return constraint(limit_per_episode=None, limit_per_step=1.0, **more)
+
+
+def column(*values: float) -> torch.Tensor:
+    return torch.tensor(values)[:, None]
+
+
+def test_the_signal_of_one_step_episodes_is_their_shortfall() -> None:
+    """u(R) − u(0) with u(x) = min(0, x + 1)/½: −4 for −3, otherwise 0; u(0) = 0."""
+    term, steps = objective(), one_step_episodes(*HALF)
+    metrics = term.observe(steps, 0.0)
+    assert term.signal(steps)[:, 0].tolist() == [0.0, -4.0, 0.0, 0.0]
+    assert metrics["risk/cvar"] == -2.0
+    assert metrics["risk/cvar_se"] == pytest.approx(2.0 / 4**0.5)  # of (0, −4, 0, 0): √(12/3) = 2
+    assert metrics["risk/tail_episodes"] == 2.0
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.5])
+def test_signals_telescope_to_the_shortfall_wherever_rollouts_cut_an_episode(discount: float) -> None:
+    """R08: every step is credited, and what all of them are credited is the shortfall of the episode's return."""
+    generator = torch.Generator().manual_seed(0)
+    reward = torch.randn(12, 3, generator=generator)
+    ends = torch.zeros(12, 3, dtype=torch.bool)
+    ends[-1] = True
+    limit: dict[str, Any] = {"limit_per_episode": 1.0} if discount == 1.0 else {"limit_discounted": 1.0}
+    term = constraint(gamma=discount, **{"limit_per_episode": None} | limit)
+    whole = episodes(reward, ends, discount=discount)
+    term.observe(whole, 0.0)
+    threshold = term.unit.origin if term.unit is not None else None
+    assert threshold is not None
+    returns = (reward.double() * discount ** torch.arange(12.0)[:, None].double()).sum(0)
+    shortfall = ((returns - threshold).clamp(max=0.0) - min(0.0, -threshold)) / 0.5
+    signal = term.signal(whole).double()
+    torch.testing.assert_close(signal.sum(0), shortfall, rtol=1e-5, atol=1e-5)
+    for cut in (1, 5, 11):
+        first = Steps(*(x[:cut] if isinstance(x, torch.Tensor) else x for x in whole))
+        second = Steps(*(x[cut:] if isinstance(x, torch.Tensor) else x for x in whole))
+        torch.testing.assert_close(torch.cat([term.signal(first), term.signal(second)]).double(), signal)
+
+
+def test_its_critic_learns_an_undiscounted_sum_that_ends_with_the_episode_and_sees_the_return_so_far() -> None:
+    plain, discounted = constraint().auxiliary, constraint(limit_per_episode=None, limit_discounted=1.0).auxiliary
+    assert (plain.name, plain.discount, plain.ends_with_truncation, plain.n_context) == ("shortfall", 1.0, True, 1)
+    assert (discounted.discount, discounted.n_context) == (1.0, 2)
+    step = by_step().auxiliary
+    assert (step.discount, step.ends_with_truncation, step.n_context) == (0.5, False, 0)
 
 
 def test_the_objective_mixes_both_advantages() -> None:
-    """¼·A_r + ¾·A_cvar with A_r = 4, 0, 8, −4."""
-    steps = one_step_episodes(*HALF)
-    shaped = objective(cvar_weight=0.75)(steps, with_returns(steps, 4.0, 0.0, 8.0, -4.0), 0.0)
-    assert shaped.advantages[:, 0].tolist() == [1.75, -2.25, 2.75, -0.25]
-    assert shaped.metrics["risk/cvar"] == -2.0
+    """¼·A_r + ¾·A_cvar."""
+    adjusted = objective(cvar_weight=0.75).adjust(column(4.0, 0.0), column(1.0, -3.0))
+    assert adjusted[:, 0].tolist() == [1.75, -2.25]
 
 
-def test_the_constraint_moves_the_multiplier_and_then_the_advantages() -> None:
-    """Violation 1 − (−2) = 3, that is 3/σ spreads; λ = σ·(3/σ) = 3; (A_r + 3·A_cvar)/4."""
-    steps = one_step_episodes(*HALF)
-    shaped = constraint()(steps, with_returns(steps, 4.0, 0.0, 8.0, -4.0), SPREAD)
-    assert shaped.metrics["risk/violation"] == 3.0
-    assert shaped.metrics["risk/spread"] == pytest.approx(SPREAD)
-    assert shaped.metrics["risk/multiplier"] == pytest.approx(3.0)
-    assert shaped.advantages[:, 0].tolist() == pytest.approx([1.75, -2.25, 2.75, -0.25])
+def test_the_constraint_moves_the_multiplier_before_it_is_used() -> None:
+    """Violation 1 − (−2) = 3, that is 3/σ standard deviations; λ = σ·(3/σ) = 3; (A_r + 3·A_cvar)/4."""
+    term = constraint()
+    metrics = term.observe(one_step_episodes(*HALF), STD)
+    assert metrics["risk/violation"] == 3.0
+    assert metrics["risk/std"] == pytest.approx(STD)
+    assert metrics["risk/multiplier"] == pytest.approx(3.0)
+    assert term.adjust(column(4.0, 0.0), column(1.0, -3.0))[:, 0].tolist() == pytest.approx([1.75, -2.25])
 
 
 def test_with_room_to_spare_the_advantages_are_those_of_the_return() -> None:
-    steps = one_step_episodes(*HALF)
-    estimated = with_returns(steps, 4.0, 0.0, 8.0, -4.0)
-    shaped = constraint(limit_per_episode=-9.0)(steps, estimated, 1.0)
-    assert torch.equal(shaped.advantages, estimated.advantages)
-    assert shaped.metrics["risk/multiplier"] == 0.0
-
-
-def test_both_terms_have_the_unit_of_the_critic() -> None:
-    """Rewards that the critic sees divided by 10: so is the tail's advantage."""
-    steps = one_step_episodes(*(10.0 * r for r in HALF))
-    raw = constraint(limit_per_episode=10.0)(steps, with_returns(steps, 4.0, 0.0, 8.0, -4.0, scale=10.0), SPREAD)
-    plain_steps = one_step_episodes(*HALF)
-    unit = constraint()(plain_steps, with_returns(plain_steps, 4.0, 0.0, 8.0, -4.0), SPREAD)
-    torch.testing.assert_close(raw.advantages, unit.advantages)
+    term = constraint(limit_per_episode=-9.0)
+    assert term.observe(one_step_episodes(*HALF), 1.0)["risk/multiplier"] == 0.0
+    assert torch.equal(term.adjust(column(4.0, 0.0), column(1.0, -3.0)), column(4.0, 0.0))
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
@@ -73,103 +112,113 @@ def test_the_unit_of_the_reward_does_not_matter_to_the_multiplier(factor: float)
     for scale in (1.0, factor):
         term = constraint(limit_per_episode=scale, multiplier_kp=2.0)
         for returns in (HALF, (1.0, 2.0, 0.0, -4.0), (3.0, 2.0, 1.0, 0.0)):
-            steps = one_step_episodes(*(scale * r for r in returns))
-            found.append(term(steps, plain(steps), 0.3).metrics["risk/multiplier"])
+            found.append(term.observe(one_step_episodes(*(scale * r for r in returns)), 0.3)["risk/multiplier"])
     assert found[:3] == pytest.approx(found[3:], rel=1e-5)
     assert found[0] > 0.0
 
 
 def test_the_limit_is_of_the_quantity_in_its_name() -> None:
-    """One episode of rewards 2, 4 with γ = ½ is worth 6 as a sum and 4 discounted."""
-    steps = episodes(torch.tensor([[2.0], [4.0]]), torch.tensor([[False], [True]]))
-    summed = constraint()(steps, plain(steps), 0.0)
-    assert summed.metrics["risk/violation"] == 1.0 - 6.0
-    discounted = constraint(limit_per_episode=None, limit_discounted=1.0)(steps, plain(steps), 0.0)
-    assert discounted.metrics["risk/violation"] == 1.0 - 4.0
+    """One episode of rewards 2, 4 with γ = ½ is worth 6 as a sum, 4 discounted, and its worse step 2."""
+    reward, ends = column(2.0, 4.0), torch.tensor([[False], [True]])
+    assert constraint().observe(episodes(reward, ends), 0.0)["risk/violation"] == 1.0 - 6.0
+    discounted = constraint(limit_per_episode=None, limit_discounted=1.0)
+    assert discounted.observe(episodes(reward, ends, discount=0.5), 0.0)["risk/violation"] == 1.0 - 4.0
+    assert by_step().observe(episodes(reward, ends), 0.0)["risk/violation"] == 1.0 - 2.0
 
 
-def test_the_objective_is_about_the_discounted_return() -> None:
-    steps = episodes(torch.tensor([[2.0], [4.0]]), torch.tensor([[False], [True]]))
-    assert objective(gamma=0.5)(steps, plain(steps), 0.0).metrics["risk/cvar"] == 4.0
-
-
-def test_every_step_of_an_episode_that_ends_is_credited_and_no_other() -> None:
-    """Env 0 ends after two steps with 1 + 1 = 2 and goes on; env 1 ends after three with −6."""
-    reward = torch.tensor([[1.0, -2.0], [1.0, -2.0], [5.0, -2.0], [5.0, 7.0]])
-    ends = torch.tensor([[False, False], [True, False], [False, True], [False, False]])
-    shaped = objective(n_envs=2, cvar_weight=1.0)(episodes(reward, ends), plain(episodes(reward, ends)), 0.0)
-    # Worst half of (2, −6) is −6, the only one: the tail widens to it. VaR 2, (−6 − 2)/½ + 8 = −8; the other 8.
-    assert shaped.advantages.tolist() == [[8.0, -8.0], [8.0, -8.0], [0.0, -8.0], [0.0, 0.0]]
-    assert shaped.metrics["risk/credited_fraction"] == pytest.approx(5 / 8)
+def test_a_limit_per_step_needs_no_episode_to_end() -> None:
+    """Worst half of (5, −3, 2, −1) as steps of one endless episode: the signal of each is its own shortfall."""
+    term = by_step()
+    steps = episodes(column(*HALF), torch.zeros(4, 1, dtype=torch.bool), begins=False)
+    metrics = term.observe(steps, 0.0)
+    assert metrics["risk/cvar"] == -2.0
+    assert metrics["risk/tail_steps"] == 2.0
+    assert term.signal(steps)[:, 0].tolist() == [0.0, -4.0, 0.0, 0.0]
 
 
 def test_a_truncated_episode_counts_with_what_it_earned() -> None:
     steps = one_step_episodes(3.0, 1.0)
     cut = steps._replace(terminated=steps.truncated, truncated=steps.terminated)
-    assert objective()(cut, plain(cut), 0.0).metrics["risk/cvar"] == 1.0
+    assert objective().observe(cut, 0.0)["risk/cvar"] == 1.0
 
 
-def test_without_a_finished_episode_it_waits_counts_and_says_so_once() -> None:
+def test_before_any_episode_has_ended_nothing_is_credited_and_the_multiplier_stays() -> None:
     term = constraint(multiplier_init=1.0)
-    steps = episodes(torch.ones(2, 1), torch.zeros(2, 1, dtype=torch.bool))
-    estimated = with_returns(steps, 4.0, 2.0)
-    with pytest.warns(SurefootWarning, match=r"no episode ended in this rollout.*risk/waiting.*n_steps"):
-        shaped = term(steps, estimated, 1.0)
-    assert shaped.metrics["risk/waiting"] == 1.0
-    assert shaped.metrics["risk/multiplier"] == 1.0
-    assert "risk/cvar" not in shaped.metrics
-    # No tail advantage, and λ = 1 as it was: half of the return's own.
-    assert shaped.advantages[:, 0].tolist() == [2.0, 1.0]
-    assert term(steps._replace(start=~steps.valid), estimated, 1.0).metrics["risk/waiting"] == 2.0
+    steps = episodes(torch.ones(2, 1), NO_END)
+    assert term.observe(steps, 1.0)["risk/multiplier"] == 1.0
+    assert not bool(term.signal(steps).any())
+    assert term.unit is None
 
 
-def test_a_thin_tail_is_defined_and_marked() -> None:
-    """0.1 of four episodes is less than one: the worst of them."""
-    steps = one_step_episodes(*HALF)
-    shaped = constraint(alpha=0.1)(steps, plain(steps), 0.0)
-    assert shaped.metrics["risk/cvar"] == -3.0
-    assert shaped.metrics["warn/thin_tail"] == pytest.approx(0.4)
+def test_steps_are_credited_in_rollouts_in_which_no_episode_ends() -> None:
+    """R08: the threshold is known from earlier episodes; the step from 0 to −5 falls 4 below −1, by half: −8."""
+    term = constraint()
+    term.observe(one_step_episodes(*HALF), 0.0)
+    steps = episodes(column(-5.0, 1.0), NO_END)
+    term.observe(steps, 0.0)
+    assert term.signal(steps)[:, 0].tolist() == [-8.0, 2.0]
+
+
+def test_the_threshold_stays_while_a_rollout_is_learned_from_and_then_moves_slowly() -> None:
+    term, steps = objective(), one_step_episodes(*HALF)
+    term.observe(steps, 0.0)
+    term.advance()
+    before = term.unit
+    assert before is not None
+    assert before.origin == -1.0
+    better = one_step_episodes(*[9.0] * 40)
+    term.observe(better, 0.0)
+    assert term.unit is not None
+    assert term.unit.origin == -1.0
+    term.advance()
+    assert term.unit.origin == pytest.approx(-1.0 + THRESHOLD_RATE * 10.0)
+
+
+def test_an_episode_that_never_ends_is_an_error_that_names_the_limit_per_step() -> None:
+    term = constraint(max_steps_without_episode=4)
+    steps = episodes(torch.ones(2, 1), NO_END)
+    term.observe(steps, 0.0)
+    with pytest.raises(RiskError, match=r"no episode ended in 4 steps.*risk\.limit_per_step"):
+        term.observe(steps, 0.0)
+
+
+def test_few_episodes_in_the_tail_are_said_once_with_how_many_it_wants() -> None:
+    term, steps = constraint(), one_step_episodes(*HALF)
+    for _ in range(LOOKS_BEFORE_WARNING - 1):
+        term.observe(steps, 0.0)
+    with pytest.warns(SurefootWarning, match=r"about 2 episodes of the worst 0\.5 .*20 would.*10 times as many"):
+        metrics = term.observe(steps, 0.0)
+    assert metrics["risk/tail_episodes_wanted"] == 20.0
+    term.observe(steps, 0.0)
+
+
+def test_returns_that_overflow_are_named() -> None:
+    steps = one_step_episodes(1.0, 2.0)
+    huge = steps._replace(running=torch.full_like(steps.running, 1.7e308), weight=torch.full_like(steps.weight, 1e308))
+    with pytest.raises(NonFiniteError, match=r"env 0 at step 0 is inf"):
+        objective().observe(huge, 0.0)
+
+
+def test_a_sample_too_small_for_alpha_is_its_worst_value() -> None:
+    """0.1 of four episodes is less than one."""
+    assert constraint(alpha=0.1).observe(one_step_episodes(*HALF), 0.0)["risk/cvar"] == -3.0
 
 
 def test_the_sample_grows_to_twenty_episodes_in_the_tail() -> None:
-    term = constraint()  # α = ½: 40 episodes
-    for n in (4, 8, 12):
-        steps = one_step_episodes(*HALF)
-        assert term(steps, plain(steps), 0.0).metrics["risk/episodes"] == n
-    for _ in range(10):
-        metrics = term(steps, plain(steps), 0.0).metrics
-    assert metrics["risk/episodes"] == 40.0
+    term, steps = constraint(), one_step_episodes(*HALF * 3)  # α = ½: 40 episodes
+    sizes = [term.observe(steps, 0.0)["risk/sample"] for _ in range(4)]
+    assert sizes == [12.0, 24.0, 36.0, 40.0]
 
 
-def test_the_critic_is_compared_on_the_discounted_return_at_first_steps() -> None:
-    """Two episodes of rewards (2, 4) and (0, 2), γ = ½: 4 and 1. The worst half is 1; the critic says 3 and 2."""
-    reward = torch.tensor([[2.0, 0.0], [4.0, 2.0]])
-    steps = episodes(reward, torch.tensor([[False, False], [True, True]]))
-    predicted = torch.tensor([[3.0, 2.0], [99.0, 99.0]])
-    metrics = constraint(n_envs=2)(steps, plain(steps, predicted_cvar=predicted), 0.0).metrics
-    assert metrics["risk/cvar_predicted"] == 2.5
-    assert metrics["risk/cvar_discounted"] == 1.0
-    assert metrics["risk/cvar_gap"] == 1.5
-    assert metrics["risk/cvar"] == 2.0  # of the plain sums 6 and 2, which the limit is about
-
-
-def test_truncated_episodes_are_not_compared_with_the_critic() -> None:
-    """The critic's prediction goes on beyond the cut."""
-    steps = one_step_episodes(3.0, 1.0)
-    cut = steps._replace(terminated=steps.truncated, truncated=steps.terminated)
-    metrics = objective()(cut, plain(cut, predicted_cvar=torch.zeros(2, 1)), 0.0).metrics
-    assert "risk/cvar_gap" not in metrics
-
-
-@pytest.mark.parametrize("make", [constraint, objective])
+@pytest.mark.parametrize("make", [constraint, objective, by_step])
 def test_it_goes_on_from_its_state(make: Any) -> None:
-    first, second = make(n_envs=2), make(n_envs=2)
-    reward = torch.tensor([[2.0, 0.0], [4.0, 2.0], [1.0, -3.0]])
-    before = episodes(reward, torch.tensor([[False, False], [True, True], [False, False]]))
-    after = episodes(reward, torch.tensor([[True, False], [False, True], [True, True]]), begins=False)
-    predicted = torch.ones(3, 2)
-    first(before, plain(before, predicted_cvar=predicted), 0.3)
+    first, second = make(), make()
+    before = one_step_episodes(*HALF)
+    first.observe(before, 0.3)
+    first.advance()
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-    one, other = (term(after, plain(after, predicted_cvar=predicted), 0.3) for term in (first, second))
-    assert torch.equal(one.advantages, other.advantages)
-    assert one.metrics == other.metrics
+    after = one_step_episodes(3.0, -4.0, 0.5)
+    assert first.observe(after, 0.3) == second.observe(after, 0.3)
+    assert torch.equal(first.signal(after), second.signal(after))
+    a_return, a_tail = torch.randn(3, 1), torch.randn(3, 1)
+    assert torch.equal(first.adjust(a_return, a_tail), second.adjust(a_return, a_tail))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from risk.rollouts import settings
+from surefoot.config.schedule import parse_schedule
 from surefoot.risk.multiplier import Multiplier
 
 
@@ -48,23 +49,29 @@ def test_it_starts_where_it_is_told() -> None:
 def test_proportional_and_derivative_terms_by_hand() -> None:
     """β = ½, k_p = 2, k_d = 4, η = 1.
 
-    v = 4: s = 4, I = 4,               λ = 4 + 8 + 0 = 12
-    v = 8: s = 6, I = 12,              λ = 12 + 12 + 4·2 = 32
-    v = 2: s = 4, I rests (s shrinks), λ = 12 + 8 − 4·2 = 12
+    v = 4: s = 4, I = 4,  λ = 4 + 8 + 0 = 12
+    v = 8: s = 6, I = 12, λ = 12 + 12 + 4·2 = 32
+    v = 2: s = 4, I = 14, λ = 14 + 8 − 4·2 = 14
     """
     damped = multiplier(kp=2.0, kd=4.0, smoothing=0.5)
-    assert [damped.update(v, 1.0) for v in (4.0, 8.0, 2.0)] == [12.0, 32.0, 12.0]
-    assert damped.integral == 12.0
+    assert [damped.update(v, 1.0) for v in (4.0, 8.0, 2.0)] == [12.0, 32.0, 14.0]
+    assert damped.integral == 14.0
 
 
-def test_the_integral_rests_only_while_the_violation_shrinks_on_its_side() -> None:
-    """β = 0. From 2 to 1 it rests, from 1 to −1 it does not, from −1 to −½ it rests again."""
-    damped = multiplier(kp=1.0, smoothing=0.0)
-    integrals = []
-    for violation in (2.0, 1.0, -1.0, -0.5):
-        damped.update(violation, 1.0)
-        integrals.append(damped.integral)
-    assert integrals == [2.0, 2.0, 1.0, 1.0]
+def test_a_violation_that_shrinks_forever_moves_it_as_plain_ascent_does() -> None:
+    """R07: 1 + 1/t for 2,000 updates."""
+    plain, damped = multiplier(), multiplier(kp=10.0, smoothing=0.5)
+    for t in range(1, 2001):
+        plain.update(1.0 + 1.0 / t, 2.0)
+        damped.update(1.0 + 1.0 / t, 2.0)
+    assert damped.integral == pytest.approx(plain.integral)
+    assert damped.integral > 4000.0
+
+
+def test_the_default_rate_never_ends_at_zero() -> None:
+    """R07: or the multiplier would be dead in every later training."""
+    rate = parse_schedule(settings("cvar_constraint", limit_per_episode=0.0).multiplier_lr)
+    assert min(rate.all_values()) > 0.0
 
 
 def test_it_goes_on_from_its_state() -> None:

@@ -47,14 +47,18 @@ def tail_of(sample: Tensor, alpha: float) -> Tail:
     return Tail(level, sample[sample > beyond_ties].min(), sample[sample <= beyond_ties].mean())
 
 
+def shortfall(x: Tensor, tail: Tail) -> Tensor:
+    """u(x) = min(0, x − VaR)/level, any shape: VaR + E[u(R)] is CVaR, and E[u(R)·∇log π] its policy gradient."""
+    return (x - tail.var).clamp(max=0.0) / tail.level
+
+
 def standard_error(sample: Tensor, tail: Tail) -> float:
     """Of the CVaR of n values [n]: the standard deviation of min(R − VaR, 0)/level by √n; 0 of one value.
 
     The error of VaR itself enters only in second order, because CVaR is a maximum over it.
     """
     n = sample.numel()
-    shortfall = (sample - tail.var).clamp(max=0.0) / tail.level
-    return float(shortfall.std()) / n**0.5 if n > 1 else 0.0
+    return float(shortfall(sample, tail).std()) / n**0.5 if n > 1 else 0.0
 
 
 def lagrangian_advantages(advantages: Tensor, constrained: Tensor, multiplier: float) -> Tensor:

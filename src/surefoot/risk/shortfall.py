@@ -27,7 +27,7 @@ from torch import Tensor
 from surefoot.critics.auxiliary import Auxiliary
 from surefoot.errors import NonFiniteError, RiskError, SurefootWarning
 from surefoot.math.risk import cvar_from_samples
-from surefoot.math.tail import Tail, standard_error, tail_of
+from surefoot.math.tail import Tail, shortfall, standard_error, tail_of
 from surefoot.risk.recent import RecentValues
 from surefoot.risk.term import Steps, Unit
 
@@ -111,16 +111,6 @@ class Shortfall(ABC):
         """Networks see how far an episode is from the threshold, in standard deviations."""
         return None if self._tail is None else Unit(float(self._tail.var), self._recent.std)
 
-    def shortfall(self, x: Tensor) -> Tensor:
-        """u(x) = min(0, x − w)/α."""
-        assert self._tail is not None
-        return (x - self._tail.var).clamp(max=0.0) / self._tail.level
-
-    @property
-    def has_threshold(self) -> bool:
-        """Whether signals say anything yet."""
-        return self._tail is not None
-
     def state_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {
@@ -158,9 +148,9 @@ class EpisodeShortfall(Shortfall):
         return values
 
     def signal(self, steps: Steps) -> Tensor:
-        if not self.has_threshold:
+        if self._tail is None:
             return torch.zeros_like(steps.reward)
-        gained = self.shortfall(steps.after) - self.shortfall(steps.running)
+        gained = shortfall(steps.after, self._tail) - shortfall(steps.running, self._tail)
         return torch.where(steps.valid, gained, 0.0).to(steps.reward.dtype)
 
     def count_metrics(self, in_tail: float) -> dict[str, float]:
@@ -210,9 +200,9 @@ class StepShortfall(Shortfall):
         return steps.reward[steps.valid].double()
 
     def signal(self, steps: Steps) -> Tensor:
-        if not self.has_threshold:
+        if self._tail is None:
             return torch.zeros_like(steps.reward)
-        return torch.where(steps.valid, self.shortfall(steps.reward.double()), 0.0).to(steps.reward.dtype)
+        return torch.where(steps.valid, shortfall(steps.reward.double(), self._tail), 0.0).to(steps.reward.dtype)
 
     def count_metrics(self, in_tail: float) -> dict[str, float]:
         return {"risk/tail_steps": in_tail}

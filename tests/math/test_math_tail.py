@@ -1,4 +1,4 @@
-"""The advantage of CVaR is its gradient (R02)."""
+"""The shortfall's policy gradient is that of CVaR (R02)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from surefoot.math.risk import cvar_from_atoms, cvar_from_samples
-from surefoot.math.tail_gradient import Tail, lagrangian_advantages, tail_advantages, tail_of
+from surefoot.math.tail import Tail, lagrangian_advantages, shortfall, standard_error, tail_of
 
 ALPHAS = [0.1, 0.25, 0.4, 0.7, 1.0]
 PAYOFFS = torch.tensor([[1.0, 1.0, 1.0], [-4.0, 0.5, 3.0], [-1.0, 0.0, 2.5]], dtype=torch.float64)
@@ -43,7 +43,7 @@ def test_the_expected_score_times_advantage_is_the_gradient_of_cvar(
 ) -> None:
     """Σ p·A·∇log p over all outcomes, against central differences of the true CVaR."""
     theta = torch.tensor(logits, dtype=torch.float64)
-    advantages = tail_advantages(PAYOFFS, exact_tail(theta, alpha))
+    advantages = shortfall(PAYOFFS, exact_tail(theta, alpha))
     shares = torch.softmax(theta, -1)
     scores = torch.eye(3, dtype=torch.float64) - shares  # ∇ log softmax of each arm
     policy_gradient = torch.einsum("i,ij,ij,ik->k", shares, CHANCES, advantages, scores)
@@ -61,7 +61,7 @@ def test_a_sample_gives_the_gradient_too() -> None:
     rng = torch.Generator().manual_seed(0)
     drawn = torch.multinomial(masses(theta), n, replacement=True, generator=rng)
     returns = PAYOFFS.flatten()[drawn]
-    advantages = tail_advantages(returns, tail_of(returns, alpha))
+    advantages = shortfall(returns, tail_of(returns, alpha))
     scores = (torch.eye(3, dtype=torch.float64) - torch.softmax(theta, -1))[drawn // 3]
     estimate = (advantages[:, None] * scores).mean(0)
     variable = theta.clone().requires_grad_()
@@ -70,7 +70,7 @@ def test_a_sample_gives_the_gradient_too() -> None:
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_the_baseline_makes_the_mean_of_the_sample_zero(alpha: float) -> None:
+def test_var_and_the_mean_shortfall_are_cvar(alpha: float) -> None:
     rng = torch.Generator().manual_seed(1)
     for n in (7, 40, 41):
         sample = torch.randn(n, generator=rng, dtype=torch.float64)
@@ -78,17 +78,26 @@ def test_the_baseline_makes_the_mean_of_the_sample_zero(alpha: float) -> None:
             warnings.simplefilter("ignore")  # 0.1 of 7 is less than one
             tail = tail_of(sample, alpha)
             assert float(tail.cvar) == pytest.approx(float(cvar_from_samples(sample, alpha)))
-        assert tail.level == alpha or alpha * n < 1.0
         if tail.level == alpha:
-            assert float(tail_advantages(sample, tail).mean()) == pytest.approx(0.0, abs=1e-12)
+            assert float(tail.var + shortfall(sample, tail).mean()) == pytest.approx(float(tail.cvar))
+
+
+def test_the_standard_error_is_that_of_repeated_samples() -> None:
+    rng = torch.Generator().manual_seed(3)
+    samples = torch.randn(400, 1000, generator=rng, dtype=torch.float64)
+    tails = [tail_of(sample, 0.1) for sample in samples]
+    spread = float(torch.stack([tail.cvar for tail in tails]).std())
+    said = sum(standard_error(sample, tail) for sample, tail in zip(samples, tails, strict=True)) / len(tails)
+    assert said == pytest.approx(spread, rel=0.1)
+    assert standard_error(torch.tensor([2.0]), Tail(0.5, torch.tensor(2.0), torch.tensor(2.0))) == 0.0
 
 
 def test_a_small_sample_by_hand() -> None:
-    """Worst half of (−3, −1, 2, 5): VaR −1, CVaR −2. Below VaR: (R + 1)/½, all minus CVaR − VaR = −1."""
+    """Worst half of (−3, −1, 2, 5): VaR −1, CVaR −2. Below VaR: (R + 1)/½."""
     returns = torch.tensor([5.0, -3.0, 2.0, -1.0])
     tail = tail_of(returns, 0.5)
     assert (tail.level, float(tail.var), float(tail.cvar)) == (0.5, -1.0, -2.0)
-    assert tail_advantages(returns, tail).tolist() == [1.0, -3.0, 1.0, 1.0]
+    assert shortfall(returns, tail).tolist() == [0.0, -4.0, 0.0, 0.0]
 
 
 def test_a_tail_of_equal_returns_is_widened_until_there_is_a_way_out() -> None:
@@ -96,9 +105,9 @@ def test_a_tail_of_equal_returns_is_widened_until_there_is_a_way_out() -> None:
     returns = torch.tensor([-4.0] * 6 + [1.0, 8.0, 8.0, 8.0], dtype=torch.float64)
     tail = tail_of(returns, 0.3)
     assert [tail.level, float(tail.var), float(tail.cvar)] == pytest.approx([0.6, 1.0, -4.0])
-    advantages = tail_advantages(returns, tail)
-    # (−4 − 1)/0.6 + 5 = −10/3 for the worst, 5 for the others
-    assert advantages.tolist() == pytest.approx([-10 / 3] * 6 + [5.0] * 4)
+    advantages = shortfall(returns, tail)
+    # (−4 − 1)/0.6 = −25/3 for the worst, 0 for the others
+    assert advantages.tolist() == pytest.approx([-25 / 3] * 6 + [0.0] * 4)
 
 
 def test_returns_that_differ_by_rounding_are_alike() -> None:
@@ -108,16 +117,16 @@ def test_returns_that_differ_by_rounding_are_alike() -> None:
 
 def test_equal_returns_have_no_advantage() -> None:
     returns = torch.full((8,), 2.5)
-    assert tail_advantages(returns, tail_of(returns, 0.25)).tolist() == [0.0] * 8
+    assert shortfall(returns, tail_of(returns, 0.25)).tolist() == [0.0] * 8
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(0.01, -5.0), (100.0, 5.0)])
 def test_advantages_have_the_unit_of_the_returns(scale: float, offset: float) -> None:
     rng = torch.Generator().manual_seed(2)
     returns = torch.randn(100, generator=rng, dtype=torch.float64)
-    plain = tail_advantages(returns, tail_of(returns, 0.2))
+    plain = shortfall(returns, tail_of(returns, 0.2))
     moved = scale * returns + offset
-    torch.testing.assert_close(tail_advantages(moved, tail_of(moved, 0.2)), scale * plain)
+    torch.testing.assert_close(shortfall(moved, tail_of(moved, 0.2)), scale * plain)
 
 
 def test_the_lagrangian_by_hand() -> None:
