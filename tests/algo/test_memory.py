@@ -47,7 +47,7 @@ def observation_at(rollout: Rollout, t: int, env: int) -> dict[str, Tensor]:
 def one_by_one(learner: Learner, rollout: Rollout) -> tuple[Tensor, Tensor]:
     """Critic's predictions of all steps and of their true successors, [T, N, K]."""
     here, successors = (torch.zeros(rollout.n_steps, rollout.n_envs, 1) for _ in range(2))
-    final = {(f.t, f.env): f for f in rollout.final}
+    final = {place: f for f, place in enumerate(zip(rollout.final.t.tolist(), rollout.final.env.tolist(), strict=True))}
     with torch.no_grad():
         for env in range(rollout.n_envs):
             state = rollout.state[0, env : env + 1]
@@ -57,7 +57,9 @@ def one_by_one(learner: Learner, rollout: Rollout) -> tuple[Tensor, Tensor]:
                 thought = learner.policy.step(observation_at(rollout, t, env), state)
                 here[t, env], state = thought.prediction[0], thought.state
                 if (t, env) in final:
-                    seen = {name: torch.from_numpy(x[None]) for name, x in final[t, env].observation.items()}
+                    seen = {
+                        name: torch.from_numpy(x[final[t, env]][None]) for name, x in rollout.final.observation.items()
+                    }
                 else:
                     seen = observation_at(rollout, t + 1, env)
                 successors[t, env] = learner.policy.step(seen, state).prediction[0]

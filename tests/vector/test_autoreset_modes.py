@@ -329,7 +329,8 @@ def test_a_final_observation_that_is_none_is_refused(final: Any) -> None:
 def test_final_observations_outlive_the_buffer_that_they_came_in() -> None:
     learner = scripted_learner(VectorEnvs(Clockwork(num_envs=2, length=3)), n_steps=9, batch_size=18)
     rollout = learner.collect()
-    found = {(final.t, final.env): final.observation["obs"].tolist() for final in rollout.final}
+    places = zip(rollout.final.t.tolist(), rollout.final.env.tolist(), strict=True)
+    found = dict(zip(places, rollout.final.observation["obs"].tolist(), strict=True))
     assert found == {(t, env): [env, t + 1] for t in (2, 5, 8) for env in (0, 1)}
 
 

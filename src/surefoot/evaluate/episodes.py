@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefoot.errors import ConfigError, NonFiniteError
+from surefoot.errors import ConfigError
 from surefoot.spaces import Array, row_of
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.guard import Guard, read_success
@@ -88,13 +88,13 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool 
     fresh, guard = np.ones(len(rows), np.bool_), Guard(normalizes)
     while rows.size:
         seen = {name: array[rows] for name, array in observation.items()}
-        _require_finite(seen, rows, steps, guard)
+        guard.observations(seen, steps, rows)
         masks = envs.action_masks()
         actions = act(Seen(seen, None if masks is None else masks[rows], rows, fresh[rows], steps))
         fresh[:] = False
         for place, i in enumerate(rows.tolist()):
             reward, terminated, truncated, info = envs.step_one(i, row_of(actions, place))
-            guard.check(np.array([reward]), "reward", steps, i)
+            guard.check(np.array([reward]), "reward", steps, np.array([i]))
             total[i] += reward
             length[i] += 1
             if not (terminated or truncated):
@@ -116,13 +116,3 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool 
     return Evaluation(
         tuple(returns), tuple(lengths), tuple(successes[i] for i in range(n_episodes)) if complete else ()
     )
-
-
-def _require_finite(seen: Mapping[str, Array], rows: Array, step: int, guard: Guard) -> None:
-    """Check what the envs ``rows`` show."""
-    try:
-        guard.observations(seen, step)
-    except NonFiniteError:
-        for place, env in enumerate(rows.tolist()):  # it is known by its place among those that still play
-            guard.observations({name: array[place] for name, array in seen.items()}, step, env)
-        raise
