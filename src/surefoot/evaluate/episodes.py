@@ -35,7 +35,8 @@ Act = Callable[[Seen], Any]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Undiscounted raw returns and lengths of each episode, in the order of their seeds."""
+    """Undiscounted raw returns and lengths of each episode: in the order of their seeds, or by turns of the envs where
+    these step together."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -65,15 +66,20 @@ class Evaluation:
         return found | ({"success_rate": float(np.mean(self.successes))} if self.successes else {})
 
 
+def require_counts(n_episodes: int, seed: int) -> None:
+    """Raise unless so many episodes can be played from such a seed."""
+    if n_episodes < 1:
+        raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"seed must be at least 0 and below 2**63, got {seed}")
+
+
 def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool = False) -> Evaluation:
     """Episode i starts from seed + i, so that the result does not depend on the number of envs.
 
     ``normalizes``: ``act`` normalizes what it sees, so that it takes what float32 cannot hold.
     """
-    if n_episodes < 1:
-        raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
-    if seed < 0:
-        raise ConfigError(f"seed must be at least 0, got {seed}")
+    require_counts(n_episodes, seed)
     if n_episodes < envs.n_envs:
         envs = EnvGroup(envs.envs[:n_episodes])
     playing = list(range(envs.n_envs))
