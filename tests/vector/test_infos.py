@@ -149,3 +149,21 @@ def test_no_env_is_asked_for_its_row_in_a_step(mode: AutoresetMode) -> None:
     assert Counted.asked == 0
     assert step.infos[3]["column 4"] == 1.0
     assert Counted.asked > 0
+
+
+def test_masks_of_a_vector_env_are_saved_in_few_values_and_read_as_older_versions_wrote_them() -> None:
+    env = TellsAtReset(num_envs=4)
+    masks = np.array([[True, False], [False, True], [True, True], [True, False]])
+    env.extra = {"action_mask": masks}
+    envs = VectorEnvs(env)
+    envs.reset(0)
+    saved = envs._actions.saved()
+    assert set(saved) == {"rows", "width"}
+    for state in (saved, masks.astype(int).tolist()):
+        other = VectorEnvs(TellsAtReset(num_envs=4))
+        other._actions.load(state)
+        found = other.action_masks()
+        assert found is not None
+        assert found.tolist() == masks.tolist()
+    with pytest.raises(ValueError, match="other envs"):
+        VectorEnvs(TellsAtReset(num_envs=3))._actions.load(saved)
