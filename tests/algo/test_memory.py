@@ -13,6 +13,7 @@ from algo.building import estimates_of, learner_on, shake
 from surefoot.algo.batch import SequenceBatches, flatten
 from surefoot.algo.estimate import predict
 from surefoot.algo.learner import Learner
+from surefoot.policy.memory import SequenceBatch
 from surefoot.rollout.buffer import Rollout
 from surefoot.worlds import TMaze
 from vector.worlds import open_envs
@@ -47,7 +48,7 @@ def observation_at(rollout: Rollout, t: int, env: int) -> dict[str, Tensor]:
 def one_by_one(learner: Learner, rollout: Rollout) -> tuple[Tensor, Tensor]:
     """Critic's predictions of all steps and of their true successors, [T, N, K]."""
     here, successors = (torch.zeros(rollout.n_steps, rollout.n_envs, 1) for _ in range(2))
-    final = {(f.t, f.env): f for f in rollout.final}
+    final = {place: f for f, place in enumerate(zip(rollout.final.t.tolist(), rollout.final.env.tolist(), strict=True))}
     with torch.no_grad():
         for env in range(rollout.n_envs):
             state = rollout.state[0, env : env + 1]
@@ -58,7 +59,9 @@ def one_by_one(learner: Learner, rollout: Rollout) -> tuple[Tensor, Tensor]:
                 here[t, env] = learner.policy.prediction(seen, SequenceBatch.single(state))[0]
                 state = learner.policy.step(seen, state).state
                 if (t, env) in final:
-                    seen = {name: torch.from_numpy(x[None]) for name, x in final[t, env].observation.items()}
+                    seen = {
+                        name: torch.from_numpy(x[final[t, env]][None]) for name, x in rollout.final.observation.items()
+                    }
                 else:
                     seen = observation_at(rollout, t + 1, env)
                 successors[t, env] = learner.policy.prediction(seen, SequenceBatch.single(state))[0]

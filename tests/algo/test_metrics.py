@@ -26,7 +26,7 @@ from surefoot.config import from_flat
 from surefoot.critics.base import Critic
 from surefoot.critics.calibration import quantile_spread
 from surefoot.math.explained import explained_variance, explained_variance_by_env
-from surefoot.rollout.buffer import Rollout
+from surefoot.rollout.buffer import NO_FINALS, Rollout
 
 
 def terms(log_ratio: list[float], entropy: list[float] | None = None) -> Terms:
@@ -188,7 +188,7 @@ def test_the_worst_row_names_another_quantity_that_is_not_finite() -> None:
     learner = make_learner(batch_size=64, n_epochs=1)
     rollout = learner.collect()
     rollout.terminated[:] = True
-    rollout.final.clear()
+    rollout.final = NO_FINALS
     rollout.reward[5, 2] = 1e25
     worst = learner.learn(rollout, 1).update.worst
     assert worst == (2, 5, None, "value", math.inf)

@@ -10,7 +10,7 @@ import torch
 from algo.building import batch_of, gradient_of, iterate, learner_on, make_learner, updates, values_of
 from surefoot.algo.learner import Learner
 from surefoot.errors import NonFiniteError
-from surefoot.rollout.buffer import Rollout
+from surefoot.rollout.buffer import NO_FINALS, Rollout
 from vector.worlds import KINDS, Kind, Scripted, open_envs
 
 INF, NAN = float("inf"), float("nan")
@@ -246,7 +246,7 @@ def test_a_loss_that_overflows_is_no_step(reward: float) -> None:
     learner = make_learner(batch_size=64, n_epochs=1)
     rollout = learner.collect()
     rollout.terminated[:] = True
-    rollout.final.clear()
+    rollout.final = NO_FINALS
     rollout.reward[5, 2] = reward
     if reward < 1e20:
         gradient = gradient_of(learner, batch_of(learner, rollout))

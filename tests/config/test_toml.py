@@ -86,6 +86,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "run.keep_checkpoints": counts,
     "run.log_interval": counts,
     "run.eval_every": st.integers(0, 10**9),
+    "run.eval_env": st.text(max_size=8),
+    "run.eval_env_kwargs": st.dictionaries(st.text(max_size=8), jsons, max_size=3),
     "run.eval_episodes": counts,
     "run.patience": st.integers(0, 100),
     "run.sinks": st.lists(st.sampled_from(["tensorboard", "wandb", "mlflow"]), unique=True).map(tuple),
@@ -114,7 +116,7 @@ def consistent(flat: dict[str, Any]) -> dict[str, Any]:
         flat |= {"memory.kind": "lstm", "compile": "auto", "ppo.micro_batch_size": None}
     if flat.get("ppo.adaptive_lr_kl") is not None:
         flat["ppo.learning_rate"] = 3e-4
-    if "run.patience" in flat or "run.eval_episodes" in flat:
+    if any(name in flat for name in ("run.patience", "run.eval_episodes", "run.eval_env", "run.eval_env_kwargs")):
         flat["run.eval_every"] = 1000
     if "run.keep_checkpoints" in flat:
         flat["run.checkpoint_every"] = 1000
@@ -165,7 +167,7 @@ def test_an_argument_that_no_file_can_hold_is_refused(value: object) -> None:
 def test_defaults_are_written_in_full() -> None:
     text = to_toml(Config(env="CartPole-v1"))
     absent_by_default = {name for name, field in leaves() if field.get_default(call_default_factory=True) is None}
-    missing = {name for name, _ in leaves() if f"{name.rpartition('.')[2]} =" not in text} - absent_by_default
+    missing = {name for name, _ in leaves() if f"\n{name.rpartition('.')[2]} =" not in f"\n{text}"} - absent_by_default
     assert missing == {"env_kwargs"}
 
 
@@ -222,6 +224,8 @@ def test_overrides_win_setting_by_setting() -> None:
 
 def test_arguments_of_the_env_are_replaced_as_a_whole() -> None:
     assert merge({"env_kwargs": {"a": 1}}, {"env_kwargs": {"b": 2}}) == {"env_kwargs": {"b": 2}}
+    run = {"run": {"eval_env_kwargs": {"a": 1}, "eval_every": 3}}
+    assert merge(run, {"run": {"eval_env_kwargs": {"b": 2}}})["run"] == {"eval_env_kwargs": {"b": 2}, "eval_every": 3}
 
 
 def test_an_override_does_not_hide_a_section_of_the_wrong_type() -> None:

@@ -87,9 +87,9 @@ def test_flags_belong_together(source: str) -> None:
         assert not (done & ~step.valid).any()
         assert (step.reward[~step.valid] == 0.0).all()
         assert set(step.final) == set(np.flatnonzero(done))
-        for i in np.flatnonzero(~step.valid):
+        for i in np.flatnonzero(~step.valid).tolist():
             assert not step.infos[i]
-        for i in np.flatnonzero(step.valid):
+        for i in np.flatnonzero(step.valid).tolist():
             assert step.infos[i]["cost"] == 0.5
             assert ("is_success" in step.infos[i]) == done[i]
         active = step.active

@@ -90,7 +90,7 @@ def test_both_remember_the_same(
     few.refresh(load_kernel() if compiled else None)
     for t in range(20):
         with torch.no_grad():
-            parameters, _, state = wanted.step({"obs": observation[t]}, state)
+            parameters, state = wanted.step({"obs": observation[t]}, state)
         few(t)
         np.testing.assert_allclose(found[t], parameters.numpy(), rtol=0, atol=2e-6)
         np.testing.assert_allclose(seen[t + 1], state.numpy(), rtol=0, atol=2e-6)

@@ -217,7 +217,7 @@ def test_every_row_is_a_true_transition_for_the_library() -> None:
         assert not any(step.infos), "final observations are in `final`, and nothing else is told"
         assert sorted(step.final) == np.flatnonzero(step.terminated).tolist()
         assert all(next(iter(row.values()))[1] == 1.0 for row in step.final.values())
-    assert envs.state() is not None
+    assert envs.state_dict() is not None
 
 
 def test_seeds_decide_the_paths() -> None:

@@ -71,8 +71,8 @@ def test_signals_telescope_to_the_shortfall_wherever_rollouts_cut_an_episode(dis
     signal = term.signal(whole).double()
     torch.testing.assert_close(signal.sum(0), shortfall, rtol=1e-5, atol=1e-5)
     for cut in (1, 5, 11):
-        first = Steps(*(x[:cut] if isinstance(x, torch.Tensor) else x for x in whole))
-        second = Steps(*(x[cut:] if isinstance(x, torch.Tensor) else x for x in whole))
+        tensors = [x for x in whole if isinstance(x, torch.Tensor)]
+        first, second = Steps(*(x[:cut] for x in tensors)), Steps(*(x[cut:] for x in tensors))
         torch.testing.assert_close(torch.cat([term.signal(first), term.signal(second)]).double(), signal)
 
 

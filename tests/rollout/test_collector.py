@@ -116,10 +116,11 @@ def test_only_truncated_steps_keep_their_successor_apart(source: str) -> None:
     learner, _ = recorded(source)
     rollout = learner.collect()
     cut = rollout.truncated & ~rollout.terminated
-    assert [(final.t, final.env) for final in rollout.final] == [tuple(x) for x in torch.nonzero(cut).tolist()]
-    for final in rollout.final:
-        number, episode, step = place(rollout, final.t, final.env)
-        assert located("box", {"obs": final.observation["obs"]}) == (number, episode, step + 1)
+    places = list(zip(rollout.final.t.tolist(), rollout.final.env.tolist(), strict=True))
+    assert places == [tuple(x) for x in torch.nonzero(cut).tolist()]
+    for (t, env), observation in zip(places, rollout.final.observation["obs"], strict=True):
+        number, episode, step = place(rollout, t, env)
+        assert located("box", {"obs": observation}) == (number, episode, step + 1)
 
 
 @every_source
@@ -130,10 +131,10 @@ def test_successors_of_truncated_steps_are_normalized_like_all_else(source: str)
     episode = len(learner.collect().final)
     assert learner.observations is not None
     learner.observations.finish_rollout()
-    for final in learner.collect().final:
+    for observation in learner.collect().final.observation["obs"]:
         raw = {"obs": observation_at("box", 0, episode, 4)[None]}
-        assert np.array_equal(final.observation["obs"], learner.observations(raw)["obs"][0])
-        assert not np.allclose(final.observation["obs"], raw["obs"][0], atol=0.1)
+        assert np.array_equal(observation, learner.observations(raw)["obs"][0])
+        assert not np.allclose(observation, raw["obs"][0], atol=0.1)
         episode += 1
     assert episode > 6
 
@@ -152,7 +153,7 @@ def test_first_steps_of_episodes_are_marked(source: str) -> None:
 def test_episodes_that_ended_are_listed_with_their_last_step(source: str) -> None:
     learner, _ = recorded(source)
     rollout = learner.collect()
-    assert [(t, episode.env) for t, episode in rollout.ended] == [
+    assert [(t, env) for t, episodes in rollout.ended for env in episodes.env.tolist()] == [
         tuple(x) for x in torch.nonzero(rollout.done).tolist()
     ]
 

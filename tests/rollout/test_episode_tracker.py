@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.rollout.episode_statistics import EpisodeTracker
+from surefoot.vector.guard import UNTOLD
 
 
 def step(
@@ -19,9 +20,11 @@ def step(
     successes: dict[int, bool] | None = None,
 ) -> None:
     rows = np.array([True] * len(reward) if valid is None else valid)
-    tracker.step(np.array(reward), rows, costs)
+    tracker.step(np.array(reward), rows, None if costs is None else np.array(costs))
     if any(done):
-        tracker.end(np.array(done), successes or {})
+        envs = np.flatnonzero(done)
+        told = [(successes or {}).get(env) for env in envs.tolist()]
+        tracker.end(envs, np.array([UNTOLD if success is None else success for success in told], np.int8))
 
 
 def test_a_finished_episode_is_added_up_and_a_new_one_begins() -> None:

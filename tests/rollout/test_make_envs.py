@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
 
@@ -12,6 +13,7 @@ from surefoot.errors import ConfigError, EnvError, UnsupportedSpaceError
 from surefoot.rollout.make import env_factory, make_envs, own_n_envs
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.gymnasium_vector import VectorEnvs
+from vector.trams import ONLY_SINGLE, ONLY_TOGETHER, OWN_TRAM, TRAM, TramCar, register_trams
 from vector.worlds import Clockwork, Scripted
 
 
@@ -120,3 +122,69 @@ def test_another_env_like_those_of_a_vector_env_can_be_made(mode: str) -> None:
 def test_an_instance_without_spec_cannot_be_made_again() -> None:
     with pytest.raises(EnvError, match=r"Scripted.*without a spec"):
         env_factory(Scripted(0), {})
+
+
+def kind_of(envs: Any) -> str:
+    found = type(envs).__name__
+    envs.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("env", "vectorization", "expected"),
+    [
+        (TRAM, "auto", "EnvGroup"),
+        (TRAM, "sync", "EnvGroup"),
+        (TRAM, "vector_entry_point", "VectorEnvs"),
+        (OWN_TRAM, "auto", "VectorEnvs"),
+        (OWN_TRAM, "sync", "EnvGroup"),
+        (ONLY_TOGETHER, "auto", "VectorEnvs"),
+        (ONLY_SINGLE, "auto", "EnvGroup"),
+        ("surefoot/Bandit-v0", "auto", "EnvGroup"),
+        ("CartPole-v1", "auto", "EnvGroup"),
+        ("CartPole-v1", "vector_entry_point", "VectorEnvs"),
+        (TramCar, "sync", "EnvGroup"),
+    ],
+)
+def test_which_ids_are_stepped_together(env: Any, vectorization: Any, expected: str) -> None:
+    register_trams()
+    assert kind_of(make_envs(env, 3, {}, vectorization=vectorization)) == expected
+
+
+def test_envs_that_step_together_have_the_number_and_the_arguments() -> None:
+    register_trams()
+    envs = make_envs(OWN_TRAM, 5, {"length": 2})
+    assert (envs.n_envs, envs.reset(0)["obs"].shape) == (5, (5, 2))
+    assert not envs.step(np.zeros(5, np.int64)).truncated.any()
+    assert envs.step(np.zeros(5, np.int64)).truncated.all()
+
+
+def test_our_own_ids_go_to_workers_one_by_one() -> None:
+    register_trams()
+    assert kind_of(make_envs(OWN_TRAM, 2, {}, workers=1)) == "WorkerEnvs"
+
+
+@pytest.mark.parametrize(
+    ("env", "settings", "words"),
+    [
+        (ONLY_SINGLE, {"vectorization": "vector_entry_point"}, [ONLY_SINGLE, "no vector entry point", "sync"]),
+        ("Nowhere-v0", {"vectorization": "vector_entry_point"}, ["Nowhere"]),
+        (TramCar, {"vectorization": "vector_entry_point"}, ["TramCar", "callable"]),
+        ("surefoot.worlds.bandit:Bandit", {"vectorization": "vector_entry_point"}, ["callable"]),
+        (TramCar(), {"vectorization": "sync"}, ["TramCar", "made already"]),
+        (ONLY_TOGETHER, {"vectorization": "sync"}, [ONLY_TOGETHER, "vector entry point only"]),
+        (ONLY_TOGETHER, {"workers": 2}, [ONLY_TOGETHER, "workers = 2"]),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_cannot_be_stepped_together_or_apart_is_refused(env: Any, settings: Any, words: list[str]) -> None:
+    register_trams()
+    with pytest.raises((ConfigError, EnvError)) as caught:
+        make_envs(env, 2, {}, **settings)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_wrong_arguments_of_a_vector_entry_point_are_named_with_the_id() -> None:
+    register_trams()
+    with pytest.raises(EnvError, match=rf"{OWN_TRAM}.*wheels"):
+        make_envs(OWN_TRAM, 2, {"wheels": 3})

@@ -12,8 +12,7 @@ import torch
 from gymnasium import Env, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from algo.building import learner_on, values_of
-from surefoot.algo.estimate import estimate
+from algo.building import estimates_of, learner_on, values_of
 from surefoot.algo.learner import Learner
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.rollout.buffer import Rollout
@@ -68,7 +67,7 @@ def scripted_learner(envs: Envs, **settings: Any) -> Learner:
 
 def advantages_by_place(learner: Learner, rollout: Rollout, kind: Kind) -> dict[Place, float]:
     """The advantage of each transition, by (env, episode, step) as its observation says."""
-    estimates = estimate(rollout, learner.policy, None, learner.config.ppo)
+    estimates = estimates_of(learner, rollout)
     found: dict[Place, float] = {}
     for t, n in torch.nonzero(rollout.valid).tolist():
         place = located(kind, {name: x[t, n] for name, x in rollout.observation.items()})
@@ -158,7 +157,7 @@ def test_another_next_episode_changes_no_advantage_of_this_one(source: str) -> N
         factories: list[Factory] = [partial(Scripted, 0, scripts[0]), partial(Renumbered, number, scripts[1])]
         learner = scripted_learner(open_envs(source, factories), n_steps=16)
         rollout = learner.collect()
-        estimates = estimate(rollout, learner.policy, None, learner.config.ppo)
+        estimates = estimates_of(learner, rollout)
         found.append((estimates.advantages[:5, 1], estimates.advantages[:, 0], estimates.advantages[5:, 1]))
     (first, neighbour, rest), (first_again, neighbour_again, other_rest) = found
     assert torch.equal(first, first_again)
@@ -329,7 +328,8 @@ def test_a_final_observation_that_is_none_is_refused(final: Any) -> None:
 def test_final_observations_outlive_the_buffer_that_they_came_in() -> None:
     learner = scripted_learner(VectorEnvs(Clockwork(num_envs=2, length=3)), n_steps=9, batch_size=18)
     rollout = learner.collect()
-    found = {(final.t, final.env): final.observation["obs"].tolist() for final in rollout.final}
+    places = zip(rollout.final.t.tolist(), rollout.final.env.tolist(), strict=True)
+    found = dict(zip(places, rollout.final.observation["obs"].tolist(), strict=True))
     assert found == {(t, env): [env, t + 1] for t in (2, 5, 8) for env in (0, 1)}
 
 

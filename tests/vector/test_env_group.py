@@ -170,9 +170,7 @@ def test_an_env_may_write_all_its_observations_into_one_array() -> None:
     for env in (Thrifty, Scripted):
         learner = learner_on(EnvGroup([partial(env, n)() for n in range(2)]), n_steps=16, batch_size=32)
         rollout = learner.collect()
-        found.append(
-            (rollout.observation["obs"].clone(), [final.observation["obs"].tolist() for final in rollout.final])
-        )
+        found.append((rollout.observation["obs"].clone(), rollout.final.observation["obs"].tolist()))
     assert np.array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]
     assert len(found[0][1]) > 2

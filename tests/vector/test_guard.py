@@ -14,6 +14,7 @@ from algo.building import learner_on, make_learner
 from surefoot.algo.learner import Learner
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.vector.guard import Guard, read_costs
+from surefoot.vector.infos import RowInfos
 from surefoot.workers.envs import WorkerEnvs
 from surefoot.worlds import Broken
 from vector.worlds import SOURCES, Scripted, open_envs
@@ -68,38 +69,42 @@ def test_the_leaf_of_an_observation_is_named() -> None:
 
 
 def test_costs_are_read_as_numbers_and_absent_ones_are_zero_where_nothing_is_constrained() -> None:
-    assert read_costs([{"cost": np.float32(0.5)}, {}, {"cost": True}], "cost", 0) == [0.5, 0.0, 1.0]
-    assert read_costs([{}, {"price": 1.0}], "cost", 0) is None
+    costs = read_costs(RowInfos([{"cost": np.float32(0.5)}, {}, {"cost": True}]), "cost", 0)
+    assert costs is not None
+    assert costs.tolist() == [0.5, 0.0, 1.0]
+    assert read_costs(RowInfos([{}, {"price": 1.0}]), "cost", 0) is None
 
 
 @pytest.mark.parametrize("infos", [[{"cost": 1.0}, {}], [{}, {}]], ids=["of one env", "of all"])
 def test_a_cost_that_a_constraint_needs_is_missed_by_env_and_step(infos: list[dict[str, Any]]) -> None:
     missing = 0 if "cost" not in infos[0] else 1
     with pytest.raises(EnvError, match=rf"info\['cost'\] is missing in env {missing} at step 9.*risk\.cost_key"):
-        read_costs(infos, "cost", 9, np.array([True, True]))
+        read_costs(RowInfos(infos), "cost", 9, np.array([True, True]))
 
 
 def test_a_row_that_carries_a_reset_has_no_cost() -> None:
-    assert read_costs([{"cost": 1.0}, {}], "cost", 9, np.array([True, False])) == [1.0, 0.0]
+    costs = read_costs(RowInfos([{"cost": 1.0}, {}]), "cost", 9, np.array([True, False]))
+    assert costs is not None
+    assert costs.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_cost_that_is_not_finite_is_named_by_key_env_and_step(bad: float) -> None:
     with pytest.raises(NonFiniteError, match=r"info\['cost'\] of env 1 at step 9 is -?(nan|inf)"):
-        read_costs([{"cost": 0.0}, {"cost": bad}], "cost", 9)
+        read_costs(RowInfos([{"cost": 0.0}, {"cost": bad}]), "cost", 9)
 
 
 @pytest.mark.parametrize("bad", [10**400, 1e60], ids=["whole", "float"])
 def test_a_cost_beyond_float32_is_named_by_key_env_and_step(bad: float) -> None:
     with pytest.raises((EnvError, NonFiniteError), match=r"info\['cost'\] of env 1 at step 9 .*float") as caught:
-        read_costs([{"cost": 0.0}, {"cost": bad}], "cost", 9)
+        read_costs(RowInfos([{"cost": 0.0}, {"cost": bad}]), "cost", 9)
     assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize("bad", ["much", None, [1.0, 2.0], np.ones(1), 1j, np.complex128(1j), torch.ones(2)], ids=str)
 def test_a_cost_that_is_no_number_is_an_error_of_the_env(bad: Any) -> None:
     with pytest.raises(EnvError, match=r"info\['cost'\] of env 0 at step 4 .*not a number"):
-        read_costs([{"cost": bad}], "cost", 4)
+        read_costs(RowInfos([{"cost": bad}]), "cost", 4)
 
 
 class BrokenLate(Scripted):

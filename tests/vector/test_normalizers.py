@@ -12,9 +12,8 @@ import pytest
 import torch
 from gymnasium import Env, spaces
 
-from algo.building import iterate, learner_on, make_learner, values_of
+from algo.building import estimates_of, iterate, learner_on, make_learner, values_of
 from surefoot import PPO
-from surefoot.algo.estimate import estimate
 from surefoot.algo.learner import Learner
 from surefoot.errors import ConfigError
 from surefoot.spaces import Layout
@@ -294,7 +293,7 @@ def test_the_scale_of_rewards_is_one_number_per_rollout() -> None:
     assert learner.rewards is not None
     for _ in range(3):
         rollout = learner.collect()
-        estimates = estimate(rollout, learner.policy, learner.rewards, learner.config.ppo)
+        estimates = estimates_of(learner, rollout)
         # With gamma 0 the return is the scaled reward itself.
         assert torch.allclose(estimates.returns, rollout.reward / learner.rewards.scale, atol=1e-5)
 

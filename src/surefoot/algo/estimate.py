@@ -210,7 +210,7 @@ def predict(rollout: Rollout, policy: Policy) -> Predictions:
     if rollout.final:
         observation, state = rollout.final_batch()
         final = {name: x.to(device) for name, x in observation.items()}
-        steps, envs = [f.t for f in rollout.final], [f.env for f in rollout.final]
+        steps, envs = torch.from_numpy(rollout.final.t), torch.from_numpy(rollout.final.env)
         successors[steps, envs] = policy.prediction(final, SequenceBatch.single(state.to(device))).cpu()
     return Predictions(here, successors)
 

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surefoot.cli.options import collect_settings, swallowed_words
+from surefoot.cli.options import collect_settings, parse_value, require_object, swallowed_words
 from surefoot.config import Config, from_dict, from_toml, merge
 from surefoot.config.presets import PRESETS, preset
 from surefoot.errors import CheckpointError, ConfigError, NoCheckpointError, RunError
 from surefoot.output import say
-from surefoot.train.trust import require_no_code
+from surefoot.train.trust import require_no_code, require_no_code_in_evaluation
 
 if TYPE_CHECKING:
     from surefoot.policy.own_encoder import EncoderClass
@@ -64,7 +64,10 @@ def train_config(arguments: argparse.Namespace) -> Config:
     settings: dict[str, Any] = {}
     if arguments.preset is not None:
         settings = preset(arguments.preset or env)
-    return from_dict(merge(merge(settings, from_file), given | {"env": env}))
+    config = from_dict(merge(merge(settings, from_file), given | {"env": env}))
+    if from_file:
+        require_no_code_in_evaluation(config, str(arguments.config), arguments.trust_module, given.get("run", {}))
+    return config
 
 
 def _no_env(arguments: argparse.Namespace) -> str:
@@ -95,6 +98,7 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     config = read_config(arguments.run)
     total = arguments.total_timesteps if arguments.total_timesteps is not None else config.total_timesteps
     config = from_dict(config.model_dump(exclude_none=True) | {"total_timesteps": total})
+    require_no_code_in_evaluation(config, str(arguments.run), arguments.trust_module)
     try:
         found = latest_checkpoint(arguments.run)
     except NoCheckpointError as error:
@@ -129,16 +133,29 @@ def evaluate(arguments: argparse.Namespace) -> None:
     if arguments.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
     with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
-        result = agent.evaluate(arguments.episodes, arguments.seed, deterministic=not arguments.stochastic)
+        env, env_kwargs = _evaluation_env(arguments, agent.config)
+        result = agent.evaluate(
+            arguments.episodes, arguments.seed, not arguments.stochastic, env=env or None, env_kwargs=env_kwargs
+        )
     summary = {
-        "env": agent.config.env,
+        "env": env or agent.config.env,
         "timesteps": agent.num_timesteps,
         "seed": arguments.seed,
     } | result.summary()
     if arguments.json:
         print(json.dumps(summary | {"returns": list(result.returns), "lengths": list(result.lengths)}))
         return
-    _table(f"{agent.config.env}: {len(result.returns)} episodes", summary)
+    _table(f"{summary['env']}: {len(result.returns)} episodes", summary)
+
+
+def _evaluation_env(arguments: argparse.Namespace, config: Config) -> tuple[str, dict[str, Any]]:
+    """Id and arguments of the env to play in: those of the options, or else of the run's evaluations."""
+    if arguments.env is None and arguments.env_kwargs is None:
+        require_no_code_in_evaluation(config, str(arguments.run), arguments.trust_module)
+        return config.run.eval_env, config.run.eval_env_kwargs
+    env_kwargs = {} if arguments.env_kwargs is None else parse_value(arguments.env_kwargs)
+    require_object("--env-kwargs", env_kwargs, arguments.env_kwargs)
+    return arguments.env or "", env_kwargs
 
 
 def inspect(arguments: argparse.Namespace) -> None:

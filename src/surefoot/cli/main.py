@@ -91,7 +91,16 @@ def build_parser() -> Parser:
     evaluate = commands.add_parser("eval", help="evaluate a run", description="Play episodes with fixed seeds.")
     evaluate.add_argument("run", type=Path, metavar="DIR", help="run directory, checkpoint or saved agent")
     evaluate.add_argument("--episodes", type=whole_number, default=20, metavar="N", help="how many (default: 20)")
-    evaluate.add_argument("--seed", type=whole_number, default=0, help="episode i starts from seed + i (default: 0)")
+    evaluate.add_argument(
+        "--seed",
+        type=whole_number,
+        default=0,
+        help="episode i starts from seed + i; envs that step together start from this one (default: 0)",
+    )
+    evaluate.add_argument(
+        "--env", metavar="ENV", help="play in this env (default: run.eval_env of the run, or the env of training)"
+    )
+    evaluate.add_argument("--env-kwargs", metavar="JSON", help="arguments of the env, over those of training")
     evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
     evaluate.add_argument("--best", action="store_true", help="the best agent by evaluation instead of the last")
     evaluate.add_argument("--json", action="store_true", help="print JSON")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
-from surefoot.config.load import choices, leaves, nearest_option
+from surefoot.config.load import ENV_ARGUMENTS, choices, leaves, nearest_option
 from surefoot.errors import ConfigError
 
 DEST = "setting:"
@@ -95,9 +95,15 @@ def collect_settings(arguments: argparse.Namespace) -> dict[str, Any]:
             target[name] = [read(word) for word in raw] if isinstance(raw, list) else read(raw)
         except ConfigError as error:
             raise ConfigError(f"--{dotted.replace('_', '-')}: {error}") from None
-        if name == "env_kwargs" and not isinstance(target[name], dict):
-            raise ConfigError(f"--env-kwargs takes a JSON object such as '{{\"g\": 9.81}}', got {raw!r}")
+        if name in ENV_ARGUMENTS:
+            require_object(f"--{dotted.replace('_', '-')}", target[name], raw)
     return nested
+
+
+def require_object(option: str, value: Any, text: Any) -> None:
+    """Raise if the arguments of an env are no JSON object."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{option} takes a JSON object such as '{{\"g\": 9.81}}', got {text!r}")
 
 
 def swallowed_words(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:

@@ -45,6 +45,8 @@ KNOWN_ELSEWHERE = {
 
 RENAMED = {("ppo", "adaptive_kl"): "adaptive_lr_kl", ("ppo", "head_ent_floors"): "head_ent_coef_floors"}
 """Settings that had another name when old runs and checkpoints were written."""
+ENV_ARGUMENTS = ("env_kwargs", "eval_env_kwargs")
+"""Settings that are arguments of one env: given anew, they are all of them."""
 MAX_BYTES = 1 << 20
 """Of a config file."""
 MAX_SHOWN = 200
@@ -124,7 +126,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Overlay nested sections; ``over`` wins. What stands in place of a section stays, for validation to name."""
     merged = dict(base)
     for key, value in over.items():
-        if key not in base or key == "env_kwargs" or not isinstance(value, Mapping):
+        if key not in base or key in ENV_ARGUMENTS or not isinstance(value, Mapping):
             merged[key] = value
         elif isinstance(base[key], Mapping):
             merged[key] = merge(base[key], value)

@@ -47,6 +47,7 @@ Pair = Annotated[tuple[_Decay, _Decay], Field(strict=False)]
 Sizes = Annotated[tuple[Positive, ...], Field(strict=False)]
 Advantages = Literal["rollout", "minibatch", "env", "none"]
 Sink = Literal["tensorboard", "wandb", "mlflow"]
+Vectorization = Literal["auto", "sync", "vector_entry_point"]
 
 
 class PPOConfig(Section):
@@ -276,6 +277,10 @@ class RunConfig(Section):
     """Updates between two lines of metrics."""
     eval_every: Annotated[int, Ge(0)] = 0
     """Env steps between evaluations on a separate env with fixed seeds; 0 never evaluates."""
+    eval_env: str = ""
+    """Env to evaluate in, as `env`; empty is another env like the one that is trained in."""
+    eval_env_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the env to evaluate in, as JSON; where it is the env that is trained in, they go over env_kwargs."""
     eval_episodes: Positive = 20
     """Episodes per evaluation."""
     patience: Annotated[int, Ge(0)] = 0
@@ -293,6 +298,10 @@ class Config(Section):
     """Arguments of the env, as JSON on the command line: '{"g": 9.81}'."""
     n_envs: Positive = 8
     """Environments stepped side by side."""
+    vectorization: Vectorization = "auto"
+    """How the environments of an id are stepped: one after the other (sync), or all in one call of the id's own vector
+    env (vector_entry_point). auto takes the vector env of ids in surefoot/ that have one unless there are workers, and
+    sync for all other ids, whose state can be saved."""
     workers: Annotated[int, Ge(0)] = 0
     """Worker processes that step the environments; 0 steps them in this process."""
     worker_timeout: Annotated[float, Gt(0.0)] = 60.0
@@ -417,22 +426,14 @@ def _optimizer_errors(ppo: PPOConfig) -> list[str]:
 
 
 def _other_errors(config: Config) -> list[str]:
-    ppo, policy, run = config.ppo, config.policy, config.run
+    ppo, policy = config.ppo, config.policy
     found = []
     for name in ("observation_clip", "observation_statistics"):
         if not ppo.normalize_observations and changed(ppo, name):
             found.append(f"ppo.{name} needs ppo.normalize_observations = true")
     if not ppo.normalize_rewards and changed(ppo, "reward_clip"):
         found.append("ppo.reward_clip needs ppo.normalize_rewards = true")
-    if run.patience and not run.eval_every:
-        found.append("run.patience counts evaluations: set run.eval_every")
-    if changed(run, "eval_episodes") and not run.eval_every:
-        found.append("run.eval_episodes needs run.eval_every")
-    if changed(run, "keep_checkpoints") and not run.checkpoint_every:
-        found.append("run.keep_checkpoints needs run.checkpoint_every > 0: without it only the last one is kept")
-    found += _memory_errors(config) + critic_errors(config) + risk_errors(config.risk)
-    if not config.workers and changed(config, "worker_timeout"):
-        found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
+    found += _run_errors(config) + _memory_errors(config) + critic_errors(config) + risk_errors(config.risk)
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
         found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
     inert = [name for name in ("activation", "layer_norm") if changed(policy, name)]
@@ -444,6 +445,25 @@ def _other_errors(config: Config) -> list[str]:
         found += _own_encoder_errors(policy)
     if inert and not policy.hidden_sizes and not policy.critic_hidden_sizes:
         found.append(f"policy.{', policy.'.join(inert)} needs a hidden layer: policy.hidden_sizes is empty")
+    return found
+
+
+def _run_errors(config: Config) -> list[str]:
+    run, found = config.run, []
+    if run.patience and not run.eval_every:
+        found.append("run.patience counts evaluations: set run.eval_every")
+    for name in ("eval_episodes", "eval_env", "eval_env_kwargs"):
+        if changed(run, name) and not run.eval_every:
+            found.append(f"run.{name} needs run.eval_every")
+    if changed(run, "keep_checkpoints") and not run.checkpoint_every:
+        found.append("run.keep_checkpoints needs run.checkpoint_every > 0: without it only the last one is kept")
+    if not config.workers and changed(config, "worker_timeout"):
+        found.append("worker_timeout needs workers > 0: envs in this process have no timeout")
+    if config.workers and config.vectorization == "vector_entry_point":
+        found.append(
+            f'workers = {config.workers} step single envs, and vectorization = "vector_entry_point" steps all envs in '
+            "one call in this process: set workers = 0 or drop vectorization"
+        )
     return found
 
 
@@ -492,4 +512,5 @@ def _cut_errors(max_length: int, burn_in: int, n_steps: int) -> list[str]:
 
 def changed(section: Section, field: str) -> bool:
     """Whether a field differs from its default."""
-    return bool(getattr(section, field) != type(section).model_fields[field].default)
+    usual = type(section).model_fields[field].get_default(call_default_factory=True)
+    return bool(getattr(section, field) != usual)

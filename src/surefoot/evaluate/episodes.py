@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefoot.errors import ConfigError, NonFiniteError
+from surefoot.errors import ConfigError
 from surefoot.spaces import Array, row_of
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.guard import Guard, read_success
@@ -35,7 +35,8 @@ Act = Callable[[Seen], Any]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Undiscounted raw returns and lengths of each episode, in the order of their seeds."""
+    """Undiscounted raw returns and lengths of each episode: in the order of their seeds, or by turns of the envs where
+    these step together."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -65,15 +66,20 @@ class Evaluation:
         return found | ({"success_rate": float(np.mean(self.successes))} if self.successes else {})
 
 
+def require_counts(n_episodes: int, seed: int) -> None:
+    """Raise unless so many episodes can be played from such a seed."""
+    if n_episodes < 1:
+        raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"seed must be at least 0 and below 2**63, got {seed}")
+
+
 def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool = False) -> Evaluation:
     """Episode i starts from seed + i, so that the result does not depend on the number of envs.
 
     ``normalizes``: ``act`` normalizes what it sees, so that it takes what float32 cannot hold.
     """
-    if n_episodes < 1:
-        raise ConfigError(f"n_episodes must be at least 1, got {n_episodes}")
-    if seed < 0:
-        raise ConfigError(f"seed must be at least 0, got {seed}")
+    require_counts(n_episodes, seed)
     if n_episodes < envs.n_envs:
         envs = EnvGroup(envs.envs[:n_episodes])
     playing = list(range(envs.n_envs))
@@ -88,13 +94,13 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool 
     fresh, guard = np.ones(len(rows), np.bool_), Guard(normalizes)
     while rows.size:
         seen = {name: array[rows] for name, array in observation.items()}
-        _require_finite(seen, rows, steps, guard)
+        guard.observations(seen, steps, rows)
         masks = envs.action_masks()
         actions = act(Seen(seen, None if masks is None else masks[rows], rows, fresh[rows], steps))
         fresh[:] = False
         for place, i in enumerate(rows.tolist()):
             reward, terminated, truncated, info = envs.step_one(i, row_of(actions, place))
-            guard.check(np.array([reward]), "reward", steps, i)
+            guard.check(np.array([reward]), "reward", steps, np.array([i]))
             total[i] += reward
             length[i] += 1
             if not (terminated or truncated):
@@ -116,13 +122,3 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool 
     return Evaluation(
         tuple(returns), tuple(lengths), tuple(successes[i] for i in range(n_episodes)) if complete else ()
     )
-
-
-def _require_finite(seen: Mapping[str, Array], rows: Array, step: int, guard: Guard) -> None:
-    """Check what the envs ``rows`` show."""
-    try:
-        guard.observations(seen, step)
-    except NonFiniteError:
-        for place, env in enumerate(rows.tolist()):  # it is known by its place among those that still play
-            guard.observations({name: array[place] for name, array in seen.items()}, step, env)
-        raise

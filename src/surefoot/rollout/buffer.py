@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.actions.distribution import Family
-from surefoot.rollout.episode_statistics import Episode
+from surefoot.rollout.episode_statistics import Episodes
 from surefoot.spaces import Array, Layout
 
 
-class Final(NamedTuple):
-    """The true successor of a truncated step: its normalized observation, and the memory state to see it with."""
+@dataclass(frozen=True)
+class Finals:
+    """The true successors of truncated steps, in order: their normalized observations, and the memory states to see
+    them with."""
 
-    t: int
-    env: int
+    t: NDArray[np.int64]
+    env: NDArray[np.int64]
+    """[F] which steps."""
     observation: Mapping[str, Array]
-    state: Tensor
+    """[F, ...] by leaf."""
+    state: Array
+    """[F, n]"""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Finals]) -> Finals:
+        """One after the other."""
+        if not parts:
+            return NO_FINALS
+        names = parts[0].observation
+        return cls(
+            np.concatenate([part.t for part in parts]),
+            np.concatenate([part.env for part in parts]),
+            {name: np.concatenate([part.observation[name] for part in parts]) for name in names},
+            np.concatenate([part.state for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+
+NO_FINALS = Finals(np.zeros(0, np.int64), np.zeros(0, np.int64), {}, np.zeros((0, 0), np.float32))
 
 
 @dataclass
@@ -68,10 +92,11 @@ class Rollout:
     """`digest` of the masks once all actions were drawn."""
     first_step: int = 0
     """Vector steps taken before this rollout; for naming steps in messages."""
-    ended: list[tuple[int, Episode]] = field(default_factory=list)
-    """(t of the last step, episode) of the episodes that ended here, in order; they may have begun in earlier ones."""
-    final: list[Final] = field(default_factory=list)
-    """Of the truncated steps, in order."""
+    ended: list[tuple[int, Episodes]] = field(default_factory=list)
+    """(t of the last step, episodes) for each step in which some ended, in order; they may have begun in earlier
+    rollouts."""
+    final: Finals = NO_FINALS
+    """Of the truncated steps."""
 
     @classmethod
     def allocate(
@@ -121,10 +146,10 @@ class Rollout:
     def final_batch(self) -> tuple[dict[str, Tensor], Tensor]:
         """True successors of the truncated steps: observations [F, ...] by leaf, and states [F, n]."""
         observation = {
-            name: torch.from_numpy(np.stack([final.observation[name] for final in self.final])).to(rows.dtype)
+            name: torch.from_numpy(self.final.observation[name]).to(rows.dtype)
             for name, rows in self.observation.items()
         }
-        return observation, torch.stack([final.state for final in self.final])
+        return observation, torch.from_numpy(self.final.state)
 
 
 def digest(mask: Tensor) -> bytes:

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from surefoot.errors import EnvError, EnvStateError, SurefootWarning
 from surefoot.rollout.actor import Actor, RolloutActor, TorchActor
-from surefoot.rollout.buffer import Final, Rollout, digest
+from surefoot.rollout.buffer import Finals, Rollout, digest
 from surefoot.rollout.episode_statistics import EpisodeTracker
 from surefoot.spaces import CONTEXT_LEAF, Array, Layout
 from surefoot.vector.episode_context import EpisodeContext
-from surefoot.vector.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_success
+from surefoot.vector.guard import OF_FLOAT32, OF_POLICY, Guard, read_costs, read_successes
 from surefoot.vector.interface import NOTHING_DROPPED, Envs, Step
 
 ROWS_AT_ONCE = 4096
@@ -82,6 +82,8 @@ class Collector:
         self.vector_steps = 0
         self._guard = Guard(normalizes=actor.normalizer is not None)
         self._said_inexact = False
+        self._finals: list[Finals] = []
+        """Of the rollout that is being filled, by step."""
 
     def start(self, seed: int) -> None:
         """Reset every env."""
@@ -163,8 +165,8 @@ class Collector:
     def collect(self, check: Callable[[], None] = lambda: None) -> Rollout:
         """Fill the rollout; its storage is used again by the next call. ``check`` may raise before any step."""
         rollout = self.rollout
-        rollout.final.clear()
         rollout.ended.clear()
+        self._finals.clear()
         rollout.first_step = self.vector_steps
         self.rows.begin()
         self._arrays["state"][0] = self.state
@@ -178,6 +180,7 @@ class Collector:
                 self._set_active(step.active)
             self.vector_steps += 1
         self._observe(rollout.n_steps, see=False)
+        rollout.final = Finals.joined(self._finals)
         self._arrays["reward"][:] = self._rewards
         self._write_log_probs()
         if rollout.mask is not None:
@@ -279,7 +282,7 @@ class Collector:
         self.episode_start = done | ~step.valid
         self.episodes.step(step.reward, step.valid, costs)
         if step.final:
-            self._end(t, step, done)
+            self._end(t, step)
         if self._context is not None:
             arrays["running"][t], arrays["weight"][t] = self._context.running, self._context.weight
             self._context.step(step.reward, step.valid, self.episode_start)
@@ -290,15 +293,19 @@ class Collector:
             after[self.episode_start] = 0.0
             self.state[:] = after
 
-    def _end(self, t: int, step: Step, done: NDArray[np.bool_]) -> None:
+    def _end(self, t: int, step: Step) -> None:
         """Keep the true successors of truncated steps, and count the episodes that ended."""
-        after, rollout = self._arrays["state"][t + 1], self.rollout
-        for i, successor in step.final.items():
-            self._guard.observations(successor, self.vector_steps, i)
-            if step.truncated[i] and not step.terminated[i]:
-                seen = dict(self._actor.seen(successor))
-                if self._context is not None:
-                    seen[CONTEXT_LEAF] = self._context.after(step.reward)[i]
-                rollout.final.append(Final(t, i, seen, torch.from_numpy(after[i].copy())))
-        successes = {i: read_success(step.infos[i], i, self.vector_steps) for i in step.final}
-        rollout.ended.extend((t, episode) for episode in self.episodes.end(done, successes))
+        envs, leaves = step.final.envs, step.final.leaves
+        self._guard.observations(leaves, self.vector_steps, envs)
+        bootstrapped = ~step.terminated[envs]
+        if bootstrapped.any():
+            if not bootstrapped.all():
+                leaves = {name: rows[bootstrapped] for name, rows in leaves.items()}
+            cut = envs[bootstrapped]
+            state = self._arrays["state"][t + 1][cut]
+            seen = dict(self._actor.seen(leaves))
+            if self._context is not None:
+                seen[CONTEXT_LEAF] = self._context.after(step.reward)[cut]
+            self._finals.append(Finals(np.full(len(cut), t), cut, seen, state))
+        successes = read_successes(step.infos, envs, self.vector_steps)
+        self.rollout.ended.append((t, self.episodes.end(envs, successes)))

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surefoot.vector.guard import UNTOLD
+
 
 class Episode(NamedTuple):
     """One finished episode, in raw rewards."""
@@ -20,6 +22,25 @@ class Episode(NamedTuple):
     success: bool | None
 
 
+class Episodes(NamedTuple):
+    """Episodes that ended in one step; all [E]."""
+
+    env: NDArray[np.int64]
+    total: NDArray[np.float64]
+    length: NDArray[np.int64]
+    cost: NDArray[np.float64]
+    success: NDArray[np.int8]
+    """1, 0, or `UNTOLD`."""
+
+    def last(self, n: int) -> list[Episode]:
+        """The last ``n`` of them, each for itself."""
+        columns = (column[-n:].tolist() for column in self)
+        return [
+            Episode(env, total, length, cost, None if success == UNTOLD else bool(success))
+            for env, total, length, cost, success in zip(*columns, strict=True)
+        ]
+
+
 class EpisodeTracker:
     """Adds up open episodes and keeps the last ``window`` finished ones."""
 
@@ -27,11 +48,12 @@ class EpisodeTracker:
         self.total = np.zeros(n_envs)
         self.length = np.zeros(n_envs, np.int64)
         self.cost = np.zeros(n_envs)
+        self.window = window
         self.recent: deque[Episode] = deque(maxlen=window)
         self.finished = 0
         self.has_costs = False
 
-    def step(self, reward: NDArray[np.float64], valid: NDArray[np.bool_], costs: list[float] | None) -> None:
+    def step(self, reward: NDArray[np.float64], valid: NDArray[np.bool_], costs: NDArray[np.float64] | None) -> None:
         """Count one step of all envs."""
         self.total += reward
         self.length += valid
@@ -39,15 +61,12 @@ class EpisodeTracker:
             self.cost += costs
             self.has_costs = True
 
-    def end(self, done: NDArray[np.bool_], successes: Mapping[int, bool | None]) -> list[Episode]:
-        """The step just counted was the last of some episodes: these."""
-        ended = [
-            Episode(env, float(self.total[env]), int(self.length[env]), float(self.cost[env]), successes.get(env))
-            for env in np.flatnonzero(done).tolist()
-        ]
-        self.recent.extend(ended)
-        self.finished += len(ended)
-        self.drop_open(done)
+    def end(self, envs: NDArray[np.int64], successes: NDArray[np.int8]) -> Episodes:
+        """The step just counted was the last of the episodes of some envs: these."""
+        ended = Episodes(envs, self.total[envs], self.length[envs], self.cost[envs], successes)
+        self.recent.extend(ended.last(self.window))
+        self.finished += len(envs)
+        self.drop_open(envs)
         return ended
 
     def state_dict(self) -> dict[str, Any]:
@@ -65,10 +84,10 @@ class EpisodeTracker:
         """Restore."""
         self.total, self.cost = np.array(state["total"], float), np.array(state["cost"], float)
         self.length = np.array(state["length"], np.int64)
-        self.recent = deque((Episode(*episode) for episode in state["recent"]), maxlen=self.recent.maxlen)
+        self.recent = deque((Episode(*episode) for episode in state["recent"]), maxlen=self.window)
         self.finished, self.has_costs = int(state["finished"]), bool(state["has_costs"])
 
-    def drop_open(self, envs: NDArray[np.bool_] | slice = slice(None)) -> None:
+    def drop_open(self, envs: NDArray[np.bool_ | np.int64] | slice = slice(None)) -> None:
         """Forget the open episodes of some envs: these were started anew."""
         self.total[envs] = self.length[envs] = self.cost[envs] = 0
 

@@ -6,7 +6,7 @@ A callback sees the agent at four moments. Returning False from `on_rollout` or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ from surefoot.config.schema import RunConfig
 from surefoot.errors import ConfigError
 from surefoot.evaluate.episodes import Evaluation
 from surefoot.rollout.buffer import Rollout
+from surefoot.rollout.make import EnvLike, own_n_envs
 from surefoot.train.run import BEST
+from surefoot.vector.interface import Envs
 
 if TYPE_CHECKING:
     from surefoot.train.ppo import PPO
@@ -74,7 +76,8 @@ class EvaluationCallback(Callback):
     """Evaluates on a separate env with fixed seeds; keeps the best model; stops when it no longer improves.
 
     Logs ``eval/mean_reward`` and others. With ``best_path`` the best agent so far is saved there, normalizers included;
-    with ``patience`` training stops after so many evaluations without a better mean.
+    with ``patience`` training stops after so many evaluations without a better mean. ``env`` and ``env_kwargs`` are
+    those of `PPO.evaluate`; without them another env like the one that is trained in.
     """
 
     def __init__(
@@ -85,6 +88,8 @@ class EvaluationCallback(Callback):
         best_path: str | Path | None = None,
         patience: int = 0,
         deterministic: bool = True,
+        env: EnvLike | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         for name, value, least in (("n_episodes", n_episodes, 1), ("seed", seed, 0), ("patience", patience, 0)):
             if value < least:
@@ -92,18 +97,23 @@ class EvaluationCallback(Callback):
         self._every = Every(every)
         self._n_episodes, self._seed, self._deterministic = n_episodes, seed, deterministic
         self._best_path, self._patience = best_path, patience
+        self._env, self._env_kwargs = env, env_kwargs
+        self._envs: Envs | None = None
+        """Made of what was given, while training goes on."""
         self.best = -math.inf
         self.without_gain = 0
         self.last: Evaluation | None = None
 
     def on_start(self, agent: PPO) -> None:
-        agent.evaluation_envs()  # an env that cannot be made a second time is better known now
+        # An env that cannot be made, or does not fit, is better known now.
+        envs = agent.evaluation_envs(self._n_episodes, self._env, self._env_kwargs)
+        self._envs = None if self._env is None and not self._env_kwargs else envs
         self._every.last = agent.num_timesteps
 
     def on_update(self, agent: PPO, record: IterationRecord) -> bool | None:
         if not self._every.due(agent.num_timesteps):
             return None
-        self.last = agent.evaluate(self._n_episodes, seed=self._seed, deterministic=self._deterministic)
+        self.last = agent.evaluate(self._n_episodes, seed=self._seed, deterministic=self._deterministic, env=self._envs)
         agent.log({f"eval/{key}": value for key, value in self.last.summary().items()})
         if self.last.mean > self.best:
             self.best, self.without_gain = self.last.mean, 0
@@ -113,6 +123,11 @@ class EvaluationCallback(Callback):
             self.without_gain += 1
         agent.log({"eval/best_mean_reward": self.best})
         return False if self._patience and self.without_gain >= self._patience else None
+
+    def on_end(self, agent: PPO) -> None:
+        if self._envs is not None and (self._env is None or own_n_envs(self._env) is None):  # others have an owner
+            self._envs.close()
+        self._envs = None
 
     def state_dict(self) -> dict[str, Any]:
         best = None if math.isinf(self.best) else self.best
@@ -193,7 +208,15 @@ def run_callbacks(settings: RunConfig, directory: Path) -> CallbackList:
     """What the configuration of a run asks for: evaluations, the best agent, the stop when it no longer improves."""
     if not settings.eval_every:
         return CallbackList([])
-    best, patience = directory / BEST, settings.patience
     return CallbackList(
-        [EvaluationCallback(settings.eval_every, settings.eval_episodes, best_path=best, patience=patience)]
+        [
+            EvaluationCallback(
+                settings.eval_every,
+                settings.eval_episodes,
+                best_path=directory / BEST,
+                patience=settings.patience,
+                env=settings.eval_env or None,
+                env_kwargs=settings.eval_env_kwargs,
+            )
+        ]
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from gymnasium.vector import VectorEnv
 from surefoot.algo.learner import Learner, ScheduleSpan
 from surefoot.config import Config, config_hash
 from surefoot.errors import ConfigError, SurefootWarning
-from surefoot.evaluate.episodes import Evaluation, Seen, play
+from surefoot.evaluate.episodes import Evaluation
 from surefoot.output import say
 from surefoot.policy.own_encoder import EncoderClass
-from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs, require_env
+from surefoot.rollout.make import EnvLike, make_envs, own_n_envs
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
 from surefoot.train.checkpoint import Saved, from_snapshot, reading, require_like, to_snapshot, versions
+from surefoot.train.evaluation import OwnEvaluationEnvs, evaluate, evaluation_envs
 from surefoot.train.footprint import explaining_memory, require_memory
 from surefoot.train.inputs import read_episode_return, read_observation, read_starts, read_state
 from surefoot.train.loop import train
@@ -45,12 +47,11 @@ from surefoot.train.setup import (
     with_encoder_by_name,
 )
 from surefoot.train.signals import Interrupted
-from surefoot.train.trust import require_no_code
+from surefoot.train.trust import require_no_code, require_no_code_in_evaluation
 from surefoot.vector.described import DescribedEnvs
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.interface import Envs
 
-EVALUATION_ENVS = 8
 POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
 
 
@@ -107,10 +108,12 @@ class PPO:
             raise
         self.logger_values: dict[str, float] = {}
         self._logged: dict[str, float] = {}
-        self._evaluation_envs: EnvGroup | None = None
+        self._evaluation_envs = OwnEvaluationEnvs()
         self._sampler = torch.Generator(self.learner.device).manual_seed(config.seed)
         self._saved_config: Config | None = None
         """Of a loaded agent whose open episodes wait for envs."""
+        self._require_trust: Callable[[], None] = lambda: None
+        """Raises if a checkpoint names code to evaluate in, and the caller does not."""
 
     @property
     def num_timesteps(self) -> int:
@@ -143,6 +146,8 @@ class PPO:
         self.require_envs()
         if reset_num_timesteps:
             self.learner.restart_schedules()
+        if run_dir is not None:
+            self._require_trust()
         target = self.num_timesteps + count
         callbacks = as_callback(callback)
         if run_dir is None:
@@ -218,38 +223,52 @@ class PPO:
         return (row_of(actions, 0) if single else actions), state
 
     def evaluate(
-        self, n_episodes: int = 20, seed: int = 0, deterministic: bool = True, env: EnvLike | None = None
+        self,
+        n_episodes: int = 20,
+        seed: int = 0,
+        deterministic: bool = True,
+        env: EnvLike | Envs | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
     ) -> Evaluation:
-        """Play whole episodes on separate envs; episode i starts from seed + i. Training is not disturbed.
+        """Play whole episodes on separate envs; training is not disturbed.
 
-        If ``env`` is the env that the agent trains in, another one like it is made.
+        ``env`` is what `PPO` takes; without it, or if it is the env that the agent trains in, others like that are
+        made. ``env_kwargs`` are arguments of the env; where it is the same as in training, they go over those of
+        training. With single envs episode i starts from seed + i. Envs that step together (a vector env, or an id made
+        by its vector entry point) are started from one seed, and each plays an equal share of the episodes.
         """
-        if not 0 <= seed < 2**63:
-            raise ConfigError(f"seed must be at least 0 and below 2**63, got {seed}")
-        if env is not None and self._trains_in(env):
-            env = None
-        envs = self.evaluation_envs() if env is None else self._group_of(env)
-        require_same_spaces(self.envs, envs)
-        sampler = torch.Generator(self.learner.device).manual_seed(seed)
-        states: Array | None = None
-        if self.learner.policy.state_size:
-            states = np.zeros((envs.n_envs, self.learner.policy.state_size), np.float32)
-
-        def act(seen: Seen) -> Any:
-            before = None if states is None else states[seen.rows]
-            actions, after = self.learner.actor(
-                seen.observation, before, seen.start, seen.masks, sampler, deterministic, seen.step, seen.rows
-            )
-            if states is not None:
-                states[seen.rows] = after
-            return actions
-
+        if isinstance(env, Envs):
+            envs = env
+        else:
+            envs = self.evaluation_envs(n_episodes, env, env_kwargs)
         try:
             with _threads(self.config.threads):
-                return play(envs, act, n_episodes, seed, normalizes=self.learner.observations is not None)
+                return evaluate(self.learner, envs, n_episodes, seed, deterministic)
         finally:
-            if env is not None and own_n_envs(env) != 1:  # made for this call
+            if not isinstance(env, Envs) and self._makes_envs(env, env_kwargs):
                 envs.close()
+
+    def evaluation_envs(
+        self, n_episodes: int, env: EnvLike | None = None, env_kwargs: Mapping[str, Any] | None = None
+    ) -> Envs:
+        """Envs for `evaluate`, which may be given to it several times; those that were made of an ``env`` or of
+        ``env_kwargs`` are the caller's to close."""
+        if env is not None and self._trains_in(env):
+            env = None
+        if env is None and not env_kwargs:
+            return self._evaluation_envs.get(self._env, self.config, n_episodes)
+        envs = evaluation_envs(self._env, self.config, env, env_kwargs or {}, n_episodes)
+        try:
+            require_same_spaces(self.envs, envs)
+        except BaseException:
+            if self._makes_envs(env, env_kwargs):
+                envs.close()
+            raise
+        return envs
+
+    def _makes_envs(self, env: EnvLike | None, env_kwargs: Mapping[str, Any] | None) -> bool:
+        """Whether `evaluation_envs` makes envs that are not kept."""
+        return bool(env_kwargs) if env is None else own_n_envs(env) is None
 
     def _trains_in(self, env: EnvLike) -> bool:
         """Whether evaluating in ``env`` itself would step a training env."""
@@ -319,6 +338,8 @@ class PPO:
         else:
             described = DescribedEnvs(*saved.spaces, config.n_envs)
             agent._load(saved, config.env or None, config, described, encoder)
+        named = tuple(dict(settings.get("run", {})))
+        agent._require_trust = partial(require_no_code_in_evaluation, config, "the checkpoint", trusted, named)
         return agent
 
     def _start_with_envs(self, saved: Saved, env: EnvLike, config: Config, encoder: EncoderClass | None) -> None:
@@ -365,22 +386,7 @@ class PPO:
     def close(self) -> None:
         """Close the environments."""
         self.learner.envs.close()
-        if self._evaluation_envs is not None:
-            self._evaluation_envs.close()
-
-    def evaluation_envs(self) -> EnvGroup:
-        """The envs of `evaluate`, made at the first call."""
-        if self._evaluation_envs is None:
-            if self._env is None:
-                raise ConfigError("this agent was trained on an env that has no id: say evaluate(env=…)")
-            self._evaluation_envs = make_group(env_factory(self._env, self.config.env_kwargs), EVALUATION_ENVS)
-        return self._evaluation_envs
-
-    def _group_of(self, env: EnvLike) -> EnvGroup:
-        require_env(env)
-        if isinstance(env, gymnasium.Env):
-            return EnvGroup([env])
-        return make_group(env_factory(env, self.config.env_kwargs), EVALUATION_ENVS)
+        self._evaluation_envs.close()
 
 
 def _no_class(name: str) -> str:
@@ -393,7 +399,7 @@ def _no_class(name: str) -> str:
 
 def make_envs_of(env: EnvLike, config: Config) -> Envs:
     """The training envs of a configuration."""
-    return make_envs(env, config.n_envs, config.env_kwargs, config.workers, config.worker_timeout)
+    return make_envs(env, config.n_envs, config.env_kwargs, config.workers, config.worker_timeout, config.vectorization)
 
 
 @contextmanager

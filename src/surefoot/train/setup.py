@@ -63,7 +63,8 @@ def settled(env: EnvLike, config: Config) -> Config:
             f"set n_envs = {n_envs} or leave it out, or give an id or a callable"
         )
     config = _with_instance(env, config) if n_envs is not None else _with_maker(env, config)
-    _require_json(config.env_kwargs)
+    _require_json("env_kwargs", config.env_kwargs)
+    _require_json("run.eval_env_kwargs", config.run.eval_env_kwargs)
     require_device(config.device)
     require_memory(config)
     return config
@@ -76,10 +77,17 @@ def adopted(env: EnvLike | None, config: Config) -> Config:
     require_env(env)
     n_envs = own_n_envs(env)
     if n_envs is not None:  # it lives in this process
-        config = config.model_copy(update={"env": "", "env_kwargs": {}, "n_envs": n_envs, "workers": 0})
-        return _with_instance(env, config)
+        made = {"env": "", "env_kwargs": {}, "n_envs": n_envs, "workers": 0, "vectorization": "auto"}
+        return _with_instance(env, config.model_copy(update=made))
     named = env if isinstance(env, str) else ""
-    return config.model_copy(update={"env": named, "env_kwargs": config.env_kwargs if named == config.env else {}})
+    same = named == config.env
+    return config.model_copy(
+        update={
+            "env": named,
+            "env_kwargs": config.env_kwargs if same else {},
+            "vectorization": config.vectorization if same and named else "auto",
+        }
+    )
 
 
 def overridden(config: Config, overrides: dict[str, Any]) -> Config:
@@ -211,11 +219,11 @@ def _with_instance(env: EnvLike, config: Config) -> Config:
     return config.model_copy(update={"env": recipe.env_id, "env_kwargs": recipe.env_kwargs})
 
 
-def _require_json(env_kwargs: dict[str, Any]) -> None:
+def _require_json(setting: str, env_kwargs: dict[str, Any]) -> None:
     for name, value in env_kwargs.items():
         if not _is_json(value):
             raise ConfigError(
-                f"env_kwargs[{name!r}] is a {type(value).__name__}, which cannot be saved with the agent: use numbers, "
+                f"{setting}[{name!r}] is a {type(value).__name__}, which cannot be saved with the agent: use numbers, "
                 "text, lists and dicts, or make the env in a function that needs no arguments"
             )
 

@@ -15,11 +15,11 @@ from surefoot.spaces import Array, Layout, mismatch, row_of
 from surefoot.vector.codes import code_bounds, unknown_code
 from surefoot.vector.env_state import capture, require_small, restore
 from surefoot.vector.guard import as_number
-from surefoot.vector.interface import Envs, Step, env_seeds
+from surefoot.vector.infos import RowInfos
+from surefoot.vector.interface import Envs, Step, Successors, env_seeds
 from surefoot.vector.masks import MASK_KEY, MASK_METHOD, MaskRows, declared_heads, mask_method
 
 Env = gymnasium.Env[Any, Any]
-NO_INFO: Mapping[str, Any] = {}
 RESETS_BEFORE_LOADING = 10
 """Attempts, each with another seed, at the reset that comes before a state is loaded."""
 
@@ -89,7 +89,7 @@ class EnvGroup(Envs):
         n = self.n_envs
         reward = np.zeros(n)
         terminated, truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        final: dict[int, Mapping[str, Array]] = {}
+        final: list[tuple[int, Mapping[str, Array]]] = []
         infos: list[Mapping[str, Any]] = []
         plain = type(actions) is np.ndarray and self._plain_actions
         rows = actions if plain else [row_of(actions, i) for i in range(n)]
@@ -100,11 +100,12 @@ class EnvGroup(Envs):
             infos.append(info)
             if ended or cut:
                 terminated[i], truncated[i] = ended, cut
-                final[i] = {name: array[i].copy() for name, array in self._observation.items()}
+                final.append((i, {name: array[i].copy() for name, array in self._observation.items()}))
                 begin(i)
         if asks:
             self._ask_all()
-        return Step(self._copy(), reward, terminated, truncated, self._every_row, self._every_row, final, infos)
+        every, successors = self._every_row, Successors.stacked(final)
+        return Step(self._copy(), reward, terminated, truncated, every, every, successors, RowInfos(infos))
 
     def step_one(self, i: int, action: Any) -> tuple[float, bool, bool, Mapping[str, Any]]:
         """Reward, terminated, truncated and info of a step in env i; its observation is written, no reset follows."""

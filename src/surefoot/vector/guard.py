@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.spaces import FLOAT32_MAX, Array, real_numbers
+from surefoot.vector.infos import Infos
 
+SUCCESS_KEY = "is_success"
 OF_ENV = "Correct the env, or mask the source of the value"
 OF_POLICY = "The policy gave it: lower learning_rate, or go on from an earlier checkpoint"
 
@@ -51,11 +53,12 @@ class Guard:
         array: Array,
         field: str,
         step: int,
-        env: int | None = None,
+        envs: Array | None = None,
         advice: str = OF_ENV,
         limit: Limit = UNLIMITED,
     ) -> None:
-        """Raise `NonFiniteError` if an entry is not finite or beyond the limit; ``env`` if the array is of one env."""
+        """Raise `NonFiniteError` if an entry is not finite or beyond the limit; ``envs`` are those of the rows if not
+        all."""
         if array.dtype.kind != "f" or float(np.vdot(array, array)) < limit.largest * limit.largest:
             return
         bad = ~np.isfinite(array)
@@ -65,12 +68,10 @@ class Guard:
             if not bad.any():
                 return
         index = tuple(int(i) for i in np.argwhere(bad)[0])
-        inner = index[1:] if env is None else index
-        where = f"[{', '.join(map(str, inner))}]" if inner else ""
+        where = f"[{', '.join(map(str, index[1:]))}]" if index[1:] else ""
         what = f", {limit.words}" if finite else f"; nothing was learned from it. {advice}"
-        raise NonFiniteError(
-            f"{field}{where} is {array[index]:g} in env {index[0] if env is None else env} at step {step}{what}"
-        )
+        env = index[0] if envs is None else int(envs[index[0]])
+        raise NonFiniteError(f"{field}{where} is {array[index]:g} in env {env} at step {step}{what}")
 
     def rollout(self, array: Array, field: str, first_step: int, advice: str = OF_ENV) -> None:
         """Check an array [T, N, ...] whose first row is of step ``first_step``."""
@@ -78,11 +79,11 @@ class Guard:
             for t, row in enumerate(array):
                 self.check(row, field, first_step + t, advice=advice)
 
-    def observations(self, observation: Mapping[str, Array], step: int, env: int | None = None) -> None:
-        """Check every leaf."""
+    def observations(self, observation: Mapping[str, Array], step: int, envs: Array | None = None) -> None:
+        """Check every leaf; of all envs, or of those named."""
         for name, array in observation.items():
             field = "observation" if name == "obs" else f"observation {name!r}"
-            self.check(array, field, step, env, limit=self._of_observations)
+            self.check(array, field, step, envs, limit=self._of_observations)
 
 
 def as_number(value: Any) -> float:
@@ -99,21 +100,30 @@ def as_number(value: Any) -> float:
 
 
 def read_costs(
-    infos: Sequence[Mapping[str, Any]], key: str, step: int, needed: NDArray[np.bool_] | None = None
-) -> list[float] | None:
-    """``info[key]`` of each env as finite numbers, or None if no env gives it (R04).
+    infos: Infos, key: str, step: int, needed: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64] | None:
+    """``info[key]`` of each env as finite numbers [N], or None if no env gives it (R04).
 
     ``needed`` [N] marks the envs that must give it, because a limit rests on it: a cost that is missing there is an
     error, never 0 (R06). Without a limit costs are only logged, and a step that tells none counts as one that had none:
     many envs name a cost only where it arises.
     """
-    for info in infos:  # a generator would take several times as long, at every step
-        if key in info:
-            break
-    else:
-        if needed is None:
+    if needed is None and not infos.has(key):
+        return None
+    column = infos.column(key)
+    if column is not None:
+        if needed is None and not column.given.any():
             return None
-    costs = []
+        costs = np.where(column.given, column.values, 0.0).astype(np.float64)
+        complete = needed is None or not (needed & ~column.given).any()
+        if complete and (np.abs(costs) <= FLOAT32_MAX).all():
+            return costs
+    return _costs_of_rows(infos, key, step, needed)
+
+
+def _costs_of_rows(infos: Infos, key: str, step: int, needed: NDArray[np.bool_] | None) -> NDArray[np.float64] | None:
+    """`read_costs`, env by env; an error names the env."""
+    costs, found = np.zeros(len(infos)), False
     for i, info in enumerate(infos):
         if key not in info:
             if needed is not None and needed[i]:
@@ -122,7 +132,6 @@ def read_costs(
                     "let the env put the cost of every step there, 0.0 where there is none, or name another key with "
                     "risk.cost_key"
                 )
-            costs.append(0.0)
             continue
         try:
             cost = as_number(info[key])
@@ -132,13 +141,30 @@ def read_costs(
             raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost}; costs must be finite")
         if abs(cost) > FLOAT32_MAX:
             raise NonFiniteError(f"info[{key!r}] of env {i} at step {step} is {cost:g}, beyond float32; scale it")
-        costs.append(cost)
-    return costs
+        costs[i], found = cost, True
+    return costs if found or needed is not None else None
+
+
+UNTOLD = -1
+"""Of a success: the env does not say."""
+
+
+def read_successes(infos: Infos, envs: NDArray[np.int64], step: int) -> NDArray[np.int8]:
+    """``info["is_success"]`` of some envs: 1, 0, or `UNTOLD`."""
+    if not infos.has(SUCCESS_KEY):
+        return np.full(len(envs), UNTOLD, np.int8)
+    column = infos.column(SUCCESS_KEY)
+    if column is not None:
+        values, given = column.values[envs], column.given[envs]
+        if (~given | (values == 0) | (values == 1)).all():
+            return np.where(given, values == 1, UNTOLD).astype(np.int8)
+    told = (read_success(infos[i], i, step) for i in envs.tolist())
+    return np.array([UNTOLD if success is None else success for success in told], np.int8)
 
 
 def read_success(info: Mapping[str, Any], env: int, step: int) -> bool | None:
     """``info["is_success"]``; None if the env does not say."""
-    given = info.get("is_success")
+    given = info.get(SUCCESS_KEY)
     if given is None:
         return None
     try:

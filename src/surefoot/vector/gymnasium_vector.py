@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from surefoot.errors import FOREIGN, EnvError, EnvStateError
 from surefoot.spaces import Array, Layout, mismatch, real_numbers
 from surefoot.vector.codes import code_bounds, unknown_code
 from surefoot.vector.env_state import Resumable, capture_own, require_small, restore_own
-from surefoot.vector.group import NO_INFO, require_dict
-from surefoot.vector.interface import Envs, Flags, Step, env_seeds
+from surefoot.vector.group import require_dict
+from surefoot.vector.infos import NO_INFO, ColumnInfos, Flags, Infos, RowInfos
+from surefoot.vector.interface import NO_SUCCESSORS, Envs, Step, Successors, env_seeds
 from surefoot.vector.masks import MASK_KEY
 from surefoot.vector.vector_masks import VectorActions
 
 FINAL_KEYS = ("final_obs", "final_observation")
 """Where SAME_STEP envs put the last observation of an episode: Gymnasium 1.x, and its older name."""
-NOT_INFO = frozenset(FINAL_KEYS) | {f"_{key}" for key in FINAL_KEYS}
-"""What `Step.final` has already; as rows of infos it would cost a loop over all envs in each step that ends one."""
 
 
 class VectorEnvs(Envs):
@@ -48,7 +51,7 @@ class VectorEnvs(Envs):
         except FOREIGN as error:
             raise EnvError(f"the vector env {self._name()} raised in reset: {type(error).__name__}: {error}") from error
         self._resetting = np.zeros(self.n_envs, np.bool_)
-        self._read_masks([info] * self.n_envs)
+        self._read_masks(info)
         return self._checked(observation)
 
     def step(self, actions: Any) -> Step:
@@ -66,19 +69,18 @@ class VectorEnvs(Envs):
         truncated = np.asarray(truncated, np.bool_) & valid
         done = terminated | truncated
         current = self._split(observation)
-        final = self._final(done, current, info)
-        mask_infos = [info] * self.n_envs
-        if self.mode is AutoresetMode.DISABLED and done.any():
+        some_ended = bool(done.any())
+        final = self._final(np.flatnonzero(done), current, info) if some_ended else NO_SUCCESSORS
+        reset_info = None
+        if self.mode is AutoresetMode.DISABLED and some_ended:
             observation, reset_info = self._reset_some(done)
             current = self._split(observation)
-            mask_infos = [reset_info if done[i] else info for i in range(self.n_envs)]
         if self.mode is AutoresetMode.NEXT_STEP:
             self._resetting = done.copy()
-        self._read_masks(mask_infos)
+        self._read_masks(info, reset_info, done)
         rewards = np.where(valid, np.asarray(reward, np.float64), 0.0)
         infos = self._infos(info, valid, done)
-        dropped = np.zeros(self.n_envs, np.bool_)
-        return Step(current, rewards, terminated, truncated, valid, ~self._resetting, final, infos, dropped)
+        return Step(current, rewards, terminated, truncated, valid, ~self._resetting, final, infos)
 
     @property
     def gives_masks(self) -> bool:
@@ -117,21 +119,35 @@ class VectorEnvs(Envs):
         takes_many = isinstance(self.env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
         return seeds if takes_many else seeds[0]
 
-    def _final(
-        self, done: Flags, current: Mapping[str, Array], info: Mapping[str, Any]
-    ) -> dict[int, Mapping[str, Array]]:
-        rows = np.flatnonzero(done)
+    def _final(self, envs: NDArray[np.int64], current: Mapping[str, Array], info: Mapping[str, Any]) -> Successors:
+        """The last observations of the envs whose episodes ended."""
         if self.mode is not AutoresetMode.SAME_STEP:
-            return {int(i): {name: array[i].copy() for name, array in current.items()} for i in rows}
-        if rows.size == 0:
-            return {}
+            return Successors(envs, {name: array[envs] for name, array in current.items()})
         last = next((info[key] for key in FINAL_KEYS if key in info), None)
         if last is None:
             raise EnvError(
                 f"the vector env {self._name()} says autoreset_mode SAME_STEP, but an episode ended in "
                 f'step {self._steps} without info["final_obs"]; the successor of a truncated step cannot be known'
             )
-        return {int(i): self._final_row(last, int(i)) for i in rows}
+        leaves = self._final_columns(last, envs)
+        if leaves is not None:
+            return Successors(envs, leaves)
+        return Successors.stacked([(i, self._final_row(last, i)) for i in envs.tolist()])
+
+    def _final_columns(self, last: Any, envs: NDArray[np.int64]) -> dict[str, Array] | None:
+        """Final observations that come as batched ones do; None if they come otherwise, or something is wrong."""
+        if isinstance(last, np.ndarray) and self.layout.leaves[0].path:  # one object for each env
+            return None
+        try:
+            found = {leaf.name: leaf.find(last) for leaf in self.layout.leaves}
+            if any(found[leaf.name].shape != (self.n_envs, *leaf.shape) for leaf in self.layout.leaves):
+                return None
+            found = {name: array[envs] for name, array in found.items()}
+            if any(unknown_code(found[leaf.name], bounds) is not None for leaf, bounds in self._codes):
+                return None
+            return {leaf.name: leaf.as_raw(found[leaf.name]) for leaf in self.layout.leaves}
+        except ValueError:
+            return None
 
     def _final_row(self, last: Any, i: int) -> dict[str, Array]:
         try:
@@ -170,29 +186,30 @@ class VectorEnvs(Envs):
             if reason is not None:
                 raise EnvError(f"the vector env {self._name()} in step {self._steps}: {name} {reason}")
 
-    def _infos(self, info: Mapping[str, Any], valid: Flags, done: Flags) -> list[Mapping[str, Any]]:
-        if info.keys() <= NOT_INFO:
-            return [NO_INFO] * self.n_envs
-        info = {key: value for key, value in info.items() if key not in NOT_INFO}
-        last = info.get("final_info")
-        same = self.mode is AutoresetMode.SAME_STEP and last is not None
-        return [
-            _info_row(last if same and done[i] else info, i, self.n_envs) if valid[i] else NO_INFO
-            for i in range(self.n_envs)
-        ]
+    def _infos(self, info: Mapping[str, Any], valid: Flags, done: Flags) -> Infos:
+        if not info:
+            return self._no_infos
+        last = info.get("final_info") if self.mode is AutoresetMode.SAME_STEP else None
+        return ColumnInfos(info, valid, last, done)
 
-    def _read_masks(self, infos: Sequence[Mapping[str, Any]]) -> None:
-        """Keep what is legal now; ``infos`` holds for each env the info of all that tells about it."""
+    @cached_property
+    def _no_infos(self) -> Infos:
+        return RowInfos([NO_INFO] * self.n_envs)
+
+    def _read_masks(
+        self, info: Mapping[str, Any], reset_info: Mapping[str, Any] | None = None, done: Flags | None = None
+    ) -> None:
+        """Keep what is legal now: of envs that were ``done`` and reset apart it stands in ``reset_info``."""
         where = f"the vector env {self._name()} after step {self._steps}"
         if not self._actions.reads_infos:
             self._actions.ask(self._resetting, where)
-        elif self._actions.gives_masks or MASK_KEY in infos[0]:
-            keys = (MASK_KEY, f"_{MASK_KEY}")
-            rows = [
-                _info_row({key: info[key] for key in keys if key in info}, i, self.n_envs)
-                for i, info in enumerate(infos)
-            ]
-            self._actions.note(rows, self._resetting, where)
+        elif self._actions.gives_masks or MASK_KEY in info or MASK_KEY in (reset_info or ()):
+            active = ~self._resetting
+            if reset_info is None or done is None:
+                self._actions.note(info, active, where)
+            else:
+                self._actions.note(info, active & ~done, where)
+                self._actions.note(reset_info, done, where)
 
     def _split(self, observation: Any, where: str = "") -> dict[str, Array]:
         try:
@@ -218,6 +235,8 @@ class VectorEnvs(Envs):
 
     def _checked(self, observation: Any) -> dict[str, Array]:
         parts = self._split(observation, "reset")
+        if mismatch(self._batched_space, observation) is None:
+            return parts
         for i in range(self.n_envs):
             reason = mismatch(self.observation_space, _row(observation, i))
             if reason is not None:
@@ -225,6 +244,10 @@ class VectorEnvs(Envs):
                     f"env {i} of the vector env {self._name()} in reset: {reason}; correct the env or its space"
                 )
         return parts
+
+    @cached_property
+    def _batched_space(self) -> spaces.Space[Any]:
+        return batch_space(self.observation_space, self.n_envs)
 
     def _name(self) -> str:
         return self.env.spec.id if self.env.spec is not None else type(self.env.unwrapped).__name__
@@ -249,19 +272,3 @@ def _row(batch: Any, i: int) -> Any:
     if isinstance(batch, tuple):
         return tuple(_row(value, i) for value in batch)
     return batch[i]
-
-
-def _info_row(info: Any, i: int, n_envs: int) -> Mapping[str, Any]:
-    """The info of env i out of a vector env's info, where ``_key`` tells who has ``key``."""
-    if not isinstance(info, Mapping):  # an object array of single infos
-        return info[i] or NO_INFO
-    row: dict[str, Any] = {}
-    for key, value in info.items():
-        has = info.get(f"_{key}")
-        if (key.startswith("_") and key[1:] in info) or (has is not None and not has[i]):
-            continue
-        if isinstance(value, Mapping):
-            row[key] = _info_row(value, i, n_envs)
-        else:
-            row[key] = value[i] if np.ndim(value) > 0 and len(value) == n_envs else value
-    return row

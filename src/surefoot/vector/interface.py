@@ -8,7 +8,7 @@ that only carried a reset are marked invalid (A01, A03).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,9 +19,40 @@ from numpy.typing import NDArray
 from surefoot.actions.heads import HeadSpec
 from surefoot.actions.masks import MaskForm
 from surefoot.spaces import Array, Layout
+from surefoot.vector.infos import Flags, Infos
 
-Flags = NDArray[np.bool_]
 NOTHING_DROPPED: Flags = np.zeros((), np.bool_)
+
+
+class Successors(Mapping[int, Mapping[str, Array]]):
+    """True successors of finished rows by env index; kept as columns, so that thousands cost no more than one."""
+
+    def __init__(self, envs: NDArray[np.int64], leaves: Mapping[str, Array]) -> None:
+        """Observations [F, ...] by leaf, of the envs [F] in ascending order."""
+        self.envs, self.leaves = envs, leaves
+
+    @classmethod
+    def stacked(cls, rows: Sequence[tuple[int, Mapping[str, Array]]]) -> Successors:
+        """From (env, leaves) of each."""
+        if not rows:
+            return NO_SUCCESSORS
+        first = rows[0][1]
+        return cls(np.array([i for i, _ in rows]), {name: np.stack([row[name] for _, row in rows]) for name in first})
+
+    def __getitem__(self, env: int) -> Mapping[str, Array]:
+        places = np.flatnonzero(self.envs == env)
+        if not places.size:
+            raise KeyError(env)
+        return {name: rows[places[0]] for name, rows in self.leaves.items()}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.envs.tolist())
+
+    def __len__(self) -> int:
+        return len(self.envs)
+
+
+NO_SUCCESSORS = Successors(np.zeros(0, np.int64), {})
 
 
 class Step(NamedTuple):
@@ -38,9 +69,9 @@ class Step(NamedTuple):
     """[N]; False where the row carried a reset and was no transition."""
     active: Flags
     """[N]; False where the *next* row will carry a reset, so that its observation is not acted upon."""
-    final: Mapping[int, Mapping[str, Array]]
+    final: Successors
     """True successor of each finished row, by env index."""
-    infos: list[Mapping[str, Any]]
+    infos: Infos
     """The info of each env's transition; empty in invalid rows."""
     dropped: Flags = NOTHING_DROPPED
     """[N], or one False for all; True where the env's open episode was lost and a new one began: the row is invalid,

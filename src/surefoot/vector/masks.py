@@ -127,6 +127,21 @@ class MaskRows:
         if saved is not None:
             self.write_rows(slice(i, i + 1), np.array([saved], np.bool_))
 
+    def stored(self) -> dict[str, Array]:
+        """Flags and widths of all rows."""
+        self.settle()
+        return {"rows": self._rows, "width": self._width}
+
+    def load_stored(self, saved: Mapping[str, Array]) -> None:
+        """Restore what `stored` gave."""
+        rows, width = saved["rows"], saved["width"]
+        fits = rows.shape == self._rows.shape and width.shape == self._width.shape
+        if not fits or not np.isin(width, (0, self.form.flat_width, self.form.conditional_width)).all():
+            raise ValueError("the saved masks are of other envs or actions")
+        self._noted.clear()
+        self._taken = None
+        self._rows[:], self._width[:] = rows, width
+
 
 class ObservedMasks:
     """Masks that stand in the observation, under one key of a Dict: an array, or a Dict by head."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -10,13 +10,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWrapper
+from numpy.typing import NDArray
 
 from surefoot.actions.heads import HeadSpec
 from surefoot.actions.masks import MaskForm
 from surefoot.errors import FOREIGN, EnvError
 from surefoot.spaces import Array
-from surefoot.vector.interface import Flags
+from surefoot.vector.infos import Flags, givers, info_row
 from surefoot.vector.masks import HEADS_ATTRIBUTE, MASK_KEY, MASK_METHOD, MaskRows, declared_heads, mask_method
+from surefoot.vector.plain import decode, encode
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 Ask = Callable[[Flags], Mapping[int, Any]]
@@ -66,25 +68,53 @@ class VectorActions:
             kept.note(i, mask, partial("{}() of env {} of {}".format, MASK_METHOD, i, where))
         kept.settle()
 
-    def note(self, infos: Sequence[Mapping[str, Any]], resetting: Flags, where: str) -> None:
-        """Keep the masks in the infos of all envs."""
+    def note(self, info: Mapping[str, Any], which: Flags, where: str) -> None:
+        """Keep the masks in a vector env's info, of the envs ``which`` [N]."""
+        envs = np.flatnonzero(which)
+        if not envs.size or self._note_columns(info, envs):
+            return
         kept = self._rows()
-        for i, info in enumerate(infos):
-            if resetting[i]:
-                continue
-            if MASK_KEY in info:
-                kept.note(i, info[MASK_KEY], partial("info[{!r}] of env {} of {}".format, MASK_KEY, i, where))
+        keys = (MASK_KEY, f"_{MASK_KEY}")
+        of_masks = {key: info[key] for key in keys if key in info}
+        for i in envs.tolist():
+            row = info_row(of_masks, i, self._n_envs)
+            if MASK_KEY in row:
+                kept.note(i, row[MASK_KEY], partial("info[{!r}] of env {} of {}".format, MASK_KEY, i, where))
             elif kept.has(i):
                 raise EnvError(f"env {i} of {where} gave info[{MASK_KEY!r}] before, but not now")
         kept.settle()
 
-    def saved(self) -> list[list[int] | None] | None:
-        """The masks as JSON."""
-        return None if self._kept is None else [self._kept.saved(i) for i in range(self._n_envs)]
+    def _note_columns(self, info: Mapping[str, Any], envs: NDArray[np.int64]) -> bool:
+        """Keep masks that come as arrays with a row for each env; False if they do not, or one is wrong."""
+        given = info.get(MASK_KEY)
+        by_head: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        names = [name for name in by_head if not (name.startswith("_") and name[1:] in by_head)]
+        told = [givers(info, MASK_KEY, self._n_envs), *(givers(by_head, name, self._n_envs) for name in names)]
+        if not all(flags is not None and flags[envs].all() for flags in told):
+            return False
+        parts = {name: by_head[name] for name in names} or {"": given}
+        if not all(isinstance(part, np.ndarray) and part.shape[:1] == (self._n_envs,) for part in parts.values()):
+            return False
+        of_envs = {name: part[envs] for name, part in parts.items()}
+        rows = of_envs if names else of_envs[""]
+        kept = self._rows()
+        try:
+            read = kept.form.read(rows, len(envs), "")
+        except Exception:  # wrong in any way: one by one it can be named
+            return False
+        kept.write_rows(envs, read)
+        return True
 
-    def load(self, saved: list[list[int] | None] | None) -> None:
+    def saved(self) -> Any:
+        """The masks as JSON."""
+        return None if self._kept is None else encode(self._kept.stored(), "masks")
+
+    def load(self, saved: Any) -> None:
         """Restore the masks."""
-        for i, row in enumerate(saved or ()):
+        if isinstance(saved, Mapping):
+            self._rows().load_stored(decode(saved))
+            return
+        for i, row in enumerate(saved or ()):  # as older checkpoints have it
             self._rows().load(i, row)
 
     def _rows(self) -> MaskRows:

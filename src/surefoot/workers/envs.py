@@ -27,8 +27,9 @@ from surefoot.actions.heads import HeadSpec
 from surefoot.errors import ConfigError, EnvError, EnvStateError
 from surefoot.spaces import Array, Layout
 from surefoot.vector.env_state import require_small
-from surefoot.vector.group import NO_INFO, Env
-from surefoot.vector.interface import Envs, Step
+from surefoot.vector.group import Env
+from surefoot.vector.infos import NO_INFO, RowInfos
+from surefoot.vector.interface import Envs, Step, Successors
 from surefoot.vector.masks import MaskRows
 from surefoot.workers import channel
 from surefoot.workers.channel import pack, unpack
@@ -121,12 +122,10 @@ class WorkerEnvs(Envs):
                 buffer.terminated[worker.rows] = buffer.truncated[worker.rows] = False
                 buffer.dropped[worker.rows] = True
         terminated, truncated, dropped = buffer.terminated.copy(), buffer.truncated.copy(), buffer.dropped.copy()
-        final = {
-            int(i): {name: array[i].copy() for name, array in buffer.final.items()}
-            for i in np.flatnonzero(terminated | truncated)
-        }
-        active, reward = np.ones(self.n_envs, np.bool_), buffer.reward.copy()
-        return Step(self._observation(), reward, terminated, truncated, ~dropped, active, final, infos, dropped)
+        ended = np.flatnonzero(terminated | truncated)
+        final = Successors(ended, {name: array[ended] for name, array in buffer.final.items()})
+        active, reward, rows = np.ones(self.n_envs, np.bool_), buffer.reward.copy(), RowInfos(infos)
+        return Step(self._observation(), reward, terminated, truncated, ~dropped, active, final, rows, dropped)
 
     @property
     def gives_masks(self) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from surefoot.actions.heads import Path, assemble, parts_of
 from surefoot.spaces import Array, Layout
-from surefoot.vector.interface import Flags
+from surefoot.vector.infos import Flags
 
 ALIGNMENT = 64
 Spec = tuple[tuple[int, ...], np.dtype[Any]]

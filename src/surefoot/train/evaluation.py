@@ -1,0 +1,107 @@
+"""In which envs an agent is evaluated, and how it acts there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+
+from surefoot.algo.learner import Learner
+from surefoot.config import Config
+from surefoot.errors import ConfigError
+from surefoot.evaluate.episodes import Act, Evaluation, Seen, play, require_counts
+from surefoot.evaluate.together import play_together
+from surefoot.rollout.make import (
+    EnvLike,
+    make_evaluation_envs,
+    offers_vector_env,
+    own_n_envs,
+    require_env,
+    vector_evaluation_envs,
+)
+from surefoot.spaces import Array
+from surefoot.train.setup import require_same_spaces
+from surefoot.vector.group import EnvGroup
+from surefoot.vector.gymnasium_vector import VectorEnvs
+from surefoot.vector.interface import Envs
+
+
+def evaluation_envs(
+    trained: EnvLike | None, config: Config, env: EnvLike | None, env_kwargs: Mapping[str, Any], n_episodes: int
+) -> Envs:
+    """``env`` itself if it is made already, or envs made of it; None is others like the one that is ``trained`` in.
+
+    ``env_kwargs`` go over those of training where the env is the same, and are all of them where it is another.
+    """
+    if env is not None:
+        require_env(env)
+    given = env if env is not None else trained
+    if given is None:
+        raise ConfigError("this agent was trained on an env that has no id: say evaluate(env=…)")
+    if env_kwargs and own_n_envs(given) is not None:
+        raise ConfigError(
+            f"env_kwargs = {dict(env_kwargs)!r} are for making an env, but the {type(given).__name__} is made already: "
+            "give evaluate(env=…) an id or a callable"
+        )
+    if isinstance(env, VectorEnv):
+        return VectorEnvs(env)
+    if isinstance(env, gymnasium.Env):
+        return EnvGroup([env])
+    if env is None or env is trained or (isinstance(env, str) and env == config.env):
+        return make_evaluation_envs(given, {**config.env_kwargs, **env_kwargs}, n_episodes, config.vectorization)
+    together = config.vectorization == "vector_entry_point" and offers_vector_env(env)
+    return make_evaluation_envs(env, env_kwargs, n_episodes, "vector_entry_point" if together else "auto")
+
+
+class OwnEvaluationEnvs:
+    """Other envs like those of training, made at the first evaluation and kept."""
+
+    def __init__(self) -> None:
+        self._envs: Envs | None = None
+
+    def get(self, trained: EnvLike | None, config: Config, n_episodes: int) -> Envs:
+        """Those for so many episodes: of envs that step together the number is decided by that."""
+        kept = self._envs
+        if kept is None or (isinstance(kept, VectorEnvs) and kept.n_envs != vector_evaluation_envs(n_episodes)):
+            self.close()
+            self._envs = kept = evaluation_envs(trained, config, None, {}, n_episodes)
+        return kept
+
+    def close(self) -> None:
+        """Close them; they are made again when they are wanted."""
+        if self._envs is not None:
+            self._envs.close()
+        self._envs = None
+
+
+def evaluate(learner: Learner, envs: Envs, n_episodes: int, seed: int, deterministic: bool) -> Evaluation:
+    """Play whole episodes: single envs by `play`, envs that step together by `play_together`."""
+    require_counts(n_episodes, seed)
+    require_same_spaces(learner.envs, envs)
+    act, normalizes = _acting(learner, envs.n_envs, seed, deterministic), learner.observations is not None
+    if isinstance(envs, EnvGroup):
+        return play(envs, act, n_episodes, seed, normalizes)
+    return play_together(envs, act, n_episodes, seed, normalizes)
+
+
+def _acting(learner: Learner, n_envs: int, seed: int, deterministic: bool) -> Act:
+    """The agent in ``n_envs`` envs, with a random stream and memory states of its own."""
+    sampler = torch.Generator(learner.device).manual_seed(seed)
+    states: Array | None = None
+    if learner.policy.state_size:
+        states = np.zeros((n_envs, learner.policy.state_size), np.float32)
+
+    def act(seen: Seen) -> Any:
+        before = None if states is None else states[seen.rows]
+        actions, after = learner.actor(
+            seen.observation, before, seen.start, seen.masks, sampler, deterministic, seen.step, seen.rows
+        )
+        if states is not None:
+            states[seen.rows] = after
+        return actions
+
+    return act
