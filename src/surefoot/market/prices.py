@@ -13,6 +13,11 @@ Times = NDArray[np.datetime64]
 Column = NDArray[np.float64]
 
 
+def shown(time: np.datetime64) -> str:
+    """A time as short as it can be said."""
+    return str(np.datetime_as_string(time, unit="auto"))
+
+
 @dataclass(frozen=True, eq=False)
 class Prices:
     """T checked bars: times strictly increase, prices are finite and positive, low ≤ open, close ≤ high.
@@ -56,8 +61,8 @@ class Prices:
 
     def between(self, start: str | np.datetime64 | None, end: str | np.datetime64 | None) -> slice:
         """The bars that close at or after ``start`` and before ``end``, either of which may be open."""
-        first = 0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start, "ns")))
-        last = len(self) if end is None else int(np.searchsorted(self.closes_at, np.datetime64(end, "ns")))
+        first = 0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start).astype("M8[ns]")))
+        last = len(self) if end is None else int(np.searchsorted(self.closes_at, np.datetime64(end).astype("M8[ns]")))
         return slice(first, max(first, last))
 
     def cut(self, bars: slice) -> Prices:

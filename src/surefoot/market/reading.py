@@ -44,7 +44,7 @@ class Table:
 def read_file(path: Path, findings: Findings, names: tuple[str, ...] | None = None) -> Table | None:
     """The columns of a file; None if it cannot be read, which `findings` then explain. ``names`` is for a CSV without
     header."""
-    data = _bytes_of(path, findings)
+    data = read_file_bytes(path, findings)
     if data is None:
         return None
     seal = fingerprint.of_bytes(data)
@@ -85,7 +85,7 @@ def is_frame(source: object) -> bool:
     }
 
 
-def _bytes_of(path: Path, findings: Findings) -> bytes | None:
+def read_file_bytes(path: Path, findings: Findings) -> bytes | None:
     """All bytes of a regular file, read once: what is fingerprinted is what is parsed."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -100,6 +100,11 @@ def _bytes_of(path: Path, findings: Findings) -> bytes | None:
         findings.add("too-large", f"the file has more than {MAX_BYTES >> 30} GiB")
         return None
     return data
+
+
+def read_csv_bytes(text: bytes, container: bytes, findings: Findings) -> Table | None:
+    """The columns of CSV that came out of a container, whose bytes are what is fingerprinted."""
+    return _csv(text, fingerprint.of_bytes(container), findings, None)
 
 
 def _decompressed(data: bytes, findings: Findings) -> bytes | None:
@@ -220,7 +225,9 @@ def _header(text: bytes, findings: Findings, names: tuple[str, ...] | None) -> t
     cells = [cell.strip() for cell in next(csv.reader(io.StringIO(lines[0]), delimiter=delimiter))]
     if names is not None:
         if len(names) != len(cells):
-            findings.add("unknown-column", f"columns= names {len(names)} columns, the first line has {len(cells)}", row=1)
+            findings.add(
+                "unknown-column", f"columns= names {len(names)} columns, the first line has {len(cells)}", row=1
+            )
             return None
         return list(names), delimiter
     if any(_is_number(cell) for cell in cells):
@@ -250,7 +257,10 @@ def _line_numbers(
             wrong.append(number)
             counted.append(cells)
     findings.add_rows(
-        "ragged-row", np.array(wrong, dtype=np.int64), None, lambda i: f"{counted[i]} cells where the header has {width}"
+        "ragged-row",
+        np.array(wrong, dtype=np.int64),
+        None,
+        lambda i: f"{counted[i]} cells where the header has {width}",
     )
     if len(numbers) != kept:  # a line break inside quotes: positions are the best that can be said
         return np.arange(first, first + kept)

@@ -61,7 +61,9 @@ _ALL = (
     _error("duplicate-column", "two columns of one name", "rename or remove one of them"),
     _error("no-time", "no column of stamps", 'name it: columns={"time": "…"}'),
     _error("no-close", "no column of closes", 'name it: columns={"close": "…"}'),
-    _error("incomplete-ohlc", "some of open, high, low, not all", 'add the rest, or leave out: columns={"open": None, …}'),
+    _error(
+        "incomplete-ohlc", "some of open, high, low, not all", 'add the rest, or leave out: columns={"open": None, …}'
+    ),
     _error("unknown-column", "a column that was asked for is not there", "use a name of the file's header"),
     _error("several-instruments", "several instruments and none chosen", 'choose one: instrument="…"'),
     _error("unknown-instrument", "the chosen instrument is not in the file", "choose one that is in the file"),
@@ -96,13 +98,24 @@ _ALL = (
         'use adjusted prices; if the move was real: accept=("likely-split",)',
         acceptable=True,
     ),
-    _warning("zero-volume", "no volume", "nothing, if the market was closed or has no volume"),
+    _warning("zero-volume", "no volume", "nothing to do if the market was closed or reports no volume"),
     _warning("spike", "an outlier that reverts at once", "compare with another source"),
     _warning("stale", "the same prices for many bars", "compare with another source"),
     # The calendar.
-    _error("unknown-calendar", "a calendar that nobody knows", 'use "fx", "crypto", "none" or an exchange such as "XNYS"'),
-    _error("wrong-calendar", "a good part of the bars is when the calendar is closed", "check calendar= and timezone=", True),
-    _warning("gap", "bars that the calendar expects are not there", "nothing, if the market was closed; else complete it"),
+    _error(
+        "unknown-calendar", "a calendar that nobody knows", 'use "fx", "crypto", "none" or an exchange such as "XNYS"'
+    ),
+    _error(
+        "wrong-calendar",
+        "a good part of the bars is when the calendar is closed",
+        "check calendar= and timezone=",
+        True,
+    ),
+    _warning(
+        "gap",
+        "bars that the calendar expects are not there",
+        "nothing to do if the market was closed, else complete the data",
+    ),
     _warning("outside-session", "a bar when the calendar is closed", "check calendar= and timezone="),
 )
 RULES = {rule.name: rule for rule in _ALL}
