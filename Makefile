@@ -60,6 +60,7 @@ docs: setup  ## regenerate the documents that are made from data and figures
 	$(BIN)/python docs/generate_pitfalls.py
 	$(BIN)/python docs/generate_metrics.py
 	$(BIN)/python docs/generate_risk_table.py
+	$(BIN)/python docs/generate_market_data.py
 	$(BIN)/python benchmarks/learning.py --report
 	$(BIN)/python benchmarks/memory.py --report
 

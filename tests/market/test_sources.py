@@ -85,3 +85,14 @@ def test_nothing_of_the_data_is_in_the_repository() -> None:
     root = Path(__file__).resolve().parents[2]
     for suffix in ("*.csv", "*.csv.gz", "*.parquet", "*.zip"):
         assert [p for folder in ("src", "tests", "docs", "examples") for p in (root / folder).rglob(suffix)] == []
+
+
+def test_the_page_is_what_the_registries_say() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("generate_market_data", docs / "generate_market_data.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    written = (docs / "market-data.md").read_text(encoding="utf-8")
+    assert written == generator.page(), "run: python docs/generate_market_data.py"

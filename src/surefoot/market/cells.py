@@ -62,6 +62,7 @@ def _of_text(pa: Any, name: str, column: Any, decimal: str) -> Cells:
     if decimal == ",":
         text = pa.compute.replace_substring(pa.compute.replace_substring(text, ".", ""), ",", ".")
     try:
+        text[:100].cast(pa.float64())  # a cast of all that fails is slow
         return _judged(Cells(name, _floats(text.cast(pa.float64())), {}, column))
     except pa.ArrowInvalid:
         pass  # some cell is no plain number: look for all of them

@@ -1,7 +1,9 @@
 """Bytes or a table in memory become named columns with row numbers; what cells mean is decided elsewhere.
 
-Files are read by pyarrow: on a million bars of OHLCV text, one core, it took 0.2 to 0.5 s, Polars 0.4 to 1.0 s (both
-keep every cell as text, so that each bad one can be named); Parquet takes either 0.05 s.
+Files are read by pyarrow. Speed does not decide: of a million bars of OHLCV, every cell kept as text so that each bad
+one can be named, it reads CSV in 0.36 s of one core and Polars in 0.36 s, Parquet in 0.05 s and 0.07 s (medians of 18).
+But it hands over every row of a wrong width, where Polars fills a short one and stops at a long one, and it takes less
+memory (0.46 GB against 0.63 GB for that CSV).
 """
 
 from __future__ import annotations

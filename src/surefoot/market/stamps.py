@@ -195,6 +195,7 @@ def _of_text(pa: Any, name: str, column: Any, clock: Any, dates: str | None) -> 
     if dates in (None, "ymd"):
         for zone in (None, "UTC"):
             try:
+                text[:100].cast(pa.timestamp("ns", zone))  # a cast of all that fails is slow
                 times = np.array(text.cast(pa.timestamp("ns", zone)).to_numpy(zero_copy_only=False), dtype="M8[ns]")
             except pa.ArrowInvalid:
                 continue  # not all of them are ISO 8601 of this kind
