@@ -36,7 +36,8 @@ of several instruments has a column such as `symbol`, or a column for each; `ins
 times with or without offset, AM and PM, or numbers since 1970; those without offset are UTC unless `timezone=` says
 otherwise. Files are read by pyarrow. It is as fast as Polars (a million bars of OHLCV in 0.36 s of one core as CSV,
 medians of 18 for both; Parquet 0.05 s against 0.07 s), takes less memory, and names every row of a wrong width. With
-all checks a million bars took 1 to 5 s as CSV, by the form of their stamps, and 0.2 to 0.3 s as Parquet, on a busy machine.
+all checks a million bars took 1 to 5 s as CSV, by the form of their stamps, and 0.2 to 0.3 s as Parquet, on a busy
+machine.
 
 The fingerprint of a file is the sha256 of its bytes; that of a data frame is of its content, the same for pandas and
 Polars.
