@@ -11,7 +11,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,market,hourly]'
 	touch $@
 
 demo: setup  ## train CartPole with live progress, then evaluate it
@@ -60,6 +60,7 @@ docs: setup  ## regenerate the documents that are made from data and figures
 	$(BIN)/python docs/generate_pitfalls.py
 	$(BIN)/python docs/generate_metrics.py
 	$(BIN)/python docs/generate_risk_table.py
+	$(BIN)/python docs/generate_market_data.py
 	$(BIN)/python benchmarks/learning.py --report
 	$(BIN)/python benchmarks/memory.py --report
 

@@ -54,6 +54,21 @@ class MissingExtraError(SurefootError):
     """An optional package is needed and not installed."""
 
 
+class DataError(SurefootError):
+    """Prices that cannot be used as they are; ``problems`` has (row, column, rule, text) of each reason."""
+
+    LISTED = 8
+
+    def __init__(self, source: str, problems: Sequence[tuple[int | None, str | None, str, str]]) -> None:
+        self.source = source
+        self.problems = list(problems)
+        lines = [f"\n  {describe_problem(problem)}" for problem in self.problems[: self.LISTED]]
+        more = len(self.problems) - self.LISTED
+        if more > 0:
+            lines.append(f"\n  and {more} more: see `surefoot market check`, or .problems of this error")
+        super().__init__(f"{source}: refused for {len(self.problems)} problem(s)" + "".join(lines))
+
+
 class CatalogueError(SurefootError):
     """A row was asked for that the catalogue does not have."""
 
@@ -115,6 +130,13 @@ class CorruptFileError(SurefootError):
         self.path = path
         self.reason = reason
         super().__init__(f"{path} is corrupt: {reason}")
+
+
+def describe_problem(problem: tuple[int | None, str | None, str, str]) -> str:
+    """A problem of data in one line."""
+    row, column, rule, text = problem
+    where = ", ".join([f"row {row}"] * (row is not None) + [f"column {column}"] * (column is not None))
+    return f"{where + ': ' if where else ''}{text} [{rule}]"
 
 
 def _storage_advice(code: int | None) -> str:

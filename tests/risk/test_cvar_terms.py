@@ -72,7 +72,7 @@ def test_signals_telescope_to_the_shortfall_wherever_rollouts_cut_an_episode(dis
     torch.testing.assert_close(signal.sum(0), shortfall, rtol=1e-5, atol=1e-5)
     for cut in (1, 5, 11):
         tensors = [x for x in whole if isinstance(x, torch.Tensor)]
-        first, second = Steps(*(x[:cut] for x in tensors)), Steps(*(x[cut:] for x in tensors))
+        first, second = (Steps(*(x[part] for x in tensors)) for part in (slice(cut), slice(cut, None)))  # type: ignore[arg-type]  # the last field is no tensor
         torch.testing.assert_close(torch.cat([term.signal(first), term.signal(second)]).double(), signal)
 
 

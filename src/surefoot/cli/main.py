@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
+from surefoot.cli.market import add_market, market
 from surefoot.cli.options import Parser, add_settings, normalize_argv, whole_number
 from surefoot.errors import SurefootError
 from surefoot.output import forgiving_output, occupy_standard, say
@@ -109,6 +110,8 @@ def build_parser() -> Parser:
     inspect.add_argument("run", type=Path, metavar="DIR")
     inspect.add_argument("--json", action="store_true", help="print JSON")
 
+    add_market(commands)
+
     commands.add_parser("presets", help="list published settings", description="List published settings.")
 
     bench = commands.add_parser("bench", help="run a benchmark", description="Train on worlds whose answers are known.")
@@ -129,8 +132,9 @@ def build_parser() -> Parser:
             metavar="NAME",
             help="a module that the env of a file may be imported from; may be given several times",
         )
-    for command in commands.choices.values():
-        command.set_defaults(parser=command)
+    for name, command in commands.choices.items():
+        if name != "market":  # its own commands do so themselves
+            command.set_defaults(parser=command)
     return parser
 
 
@@ -148,6 +152,8 @@ def _run(arguments: argparse.Namespace) -> None:
         print(f"surefoot {__version__}")
     elif arguments.command is None:
         build_parser().print_help()
+    elif arguments.command == "market":
+        market(arguments)
     else:
         from surefoot.cli import commands
 

@@ -1,1 +1,34 @@
 """From prices to a world to trade in: checked data, causal features, a simulator of many accounts."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from surefoot.market.costs import Costs as Costs
+    from surefoot.market.env import Market as Market
+    from surefoot.market.load import check as check
+    from surefoot.market.load import load_prices as load_prices
+    from surefoot.market.prices import Prices as Prices
+
+__all__ = ["Costs", "Market", "Prices", "check", "load_prices"]
+
+_HOMES = {
+    "Costs": "surefoot.market.costs",
+    "Market": "surefoot.market.env",
+    "Prices": "surefoot.market.prices",
+    "check": "surefoot.market.load",
+    "load_prices": "surefoot.market.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: whoever reads prices does not wait for the simulator, nor the other way round."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'surefoot.market' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

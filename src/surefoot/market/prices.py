@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ from numpy.typing import NDArray
 
 Times = NDArray[np.datetime64]
 Column = NDArray[np.float64]
+
+
+def shown(time: np.datetime64) -> str:
+    """A time as short as it can be said."""
+    return str(np.datetime_as_string(time, unit="auto"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +47,9 @@ class Prices:
     fingerprint: str = ""
     """sha256 of the file, or of the content where there is none."""
     repairs: tuple[str, ...] = ()
-    """What was repaired under which policy, in words; empty if nothing was."""
+    """What was repaired under which policy, or accepted by name, in words; empty if nothing was."""
+    extra: Mapping[str, Column] = field(default_factory=dict)
+    """Further columns by name, each [T] and known at ``closes_at[t]``; features can pass them through."""
 
     def __len__(self) -> int:
         return len(self.close)
@@ -53,14 +61,8 @@ class Prices:
 
     def between(self, start: str | np.datetime64 | None, end: str | np.datetime64 | None) -> slice:
         """The bars that close at or after ``start`` and before ``end``, either of which may be open."""
-        first = (
-            0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start).astype("datetime64[ns]")))
-        )
-        last = (
-            len(self)
-            if end is None
-            else int(np.searchsorted(self.closes_at, np.datetime64(end).astype("datetime64[ns]")))
-        )
+        first = 0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start).astype("M8[ns]")))
+        last = len(self) if end is None else int(np.searchsorted(self.closes_at, np.datetime64(end).astype("M8[ns]")))
         return slice(first, max(first, last))
 
     def cut(self, bars: slice) -> Prices:
@@ -73,4 +75,4 @@ class Prices:
             name: getattr(self, name)
             for name in ("instrument", "calendar", "timezone", "source", "fingerprint", "repairs")
         }
-        return Prices(**columns, **rest)
+        return Prices(**columns, **rest, extra={name: x[bars] for name, x in self.extra.items()})
