@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class Prices:
     """sha256 of the file, or of the content where there is none."""
     repairs: tuple[str, ...] = ()
     """What was repaired under which policy, in words; empty if nothing was."""
+    extra: Mapping[str, Column] = field(default_factory=dict)
+    """Named further columns, each known at the close of its bar."""
 
     def __len__(self) -> int:
         return len(self.close)
@@ -67,4 +70,4 @@ class Prices:
             name: getattr(self, name)
             for name in ("instrument", "calendar", "timezone", "source", "fingerprint", "repairs")
         }
-        return Prices(**columns, **rest)
+        return Prices(**columns, **rest, extra={name: x[bars] for name, x in self.extra.items()})
