@@ -11,6 +11,7 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 
 from surefoot.errors import FOREIGN, ConfigError, EnvError, SurefootError
+from surefoot.market.registration import register_market
 from surefoot.rollout.recipe import recipe_of
 from surefoot.vector.group import Env, EnvGroup
 from surefoot.vector.gymnasium_vector import VectorEnvs
@@ -93,6 +94,7 @@ def _factory_like(env: Env | VectorEnv[Any, Any, Any]) -> Callable[[], Env]:
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> Env:
     if env_id.startswith(OWN_NAMESPACE):
         register_envs()
+        register_market()
     try:
         return _with_spaces(gymnasium.make(env_id, disable_env_checker=True, **env_kwargs))
     except SurefootError:

@@ -20,7 +20,7 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Timeframe(Feature):
-    """``inner`` on bars of ``timeframe``, each of which ends at a multiple of it, in UTC; from one day on in local time.
+    """``inner`` on bars of ``timeframe``, which end at multiples of it, in UTC; from one day on in local time.
 
     The bar that ends at moment m takes in what closed after the previous end and up to m, and is visible from the first
     bar on that closes at m or later. The first longer bar may have begun before the data do, and is left out.
