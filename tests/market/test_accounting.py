@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from market.bars import DAY, HOUR, make_prices
 from reference.market import Account
-
 from surefoot.market.costs import KINDS, Costs
 from surefoot.market.env import Market
 from surefoot.market.prices import Prices
@@ -61,8 +61,8 @@ def one(value: Any) -> float:
     return float(value[0])
 
 
-# Hand-worked numbers. The feature return(1) has its first value at bar 1, so the first decision is at the close of bar 1
-# and the first fill in bar 2.
+# Hand-worked numbers. The feature return(1) has its first value at bar 1, so the first decision is at the close of that
+# bar and the first fill in bar 2.
 
 
 def test_close_only_data_fill_at_the_next_close() -> None:
@@ -167,16 +167,16 @@ def test_open_and_close_share_the_time_of_a_bar() -> None:
 def test_every_change_of_equity_is_accounted_for(seed: int, costs: Costs, ohlc: bool, mode: str) -> None:
     rng = np.random.default_rng(seed)
     prices = make_prices(60, seed % 1000, ohlc=ohlc, volatility=0.03)
-    more: dict[str, Any] = {
+    modes: dict[str, dict[str, Any]] = {
         "target": {},
         "long_only": {"allow_short": False},
         "levels": {"action": "levels", "levels": (-1.0, -0.5, 0.0, 0.3, 1.0)},
         "limits": {"no_trade": ["03:00-07:00"], "position_limits": {"10:00-15:00": 0.2}},
         "band": {"rebalance_band": 0.1},
         "multiplied": {"cost_multiplier": (0.5, 2.0)},
-    }[mode]
+    }
     n = 5
-    market = Market(prices, n, costs=costs, features=["return(1)"], episode_length=30, **more)
+    market = Market(prices, n, costs=costs, features=["return(1)"], episode_length=30, **modes[mode])
     market.reset(seed=seed)
     state = market.state_dict()
     for _ in range(45):
@@ -287,6 +287,7 @@ def test_a_short_position_that_a_gap_ruins_is_closed_at_the_open() -> None:
 
 def test_time_is_only_that_of_the_data() -> None:  # E09
     """The same bars a hundred years later, and hourly bars that are called daily: only elapsed time counts."""
+
     def fees(prices: Prices) -> list[float]:
         infos = run(Market(prices, 1, costs=ALL, **PLAIN), [-1.0, -0.5, 0.7, -0.2])
         return [one(info["fees"]["borrow"]) for info in infos]

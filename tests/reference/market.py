@@ -31,6 +31,8 @@ def trade_to(target: float, equity: float, value: float, price: float, costs: Co
     wanted = target * equity - value
     if wanted == 0.0 or (abs(wanted) <= costs.commission_minimum and target != 0.0):
         return 0.0  # nothing to do, or not worth its commission
+    if target == 0.0:
+        return -value  # all of it, so that nothing is left by rounding
     side = 1.0 if target * equity > value else -1.0
 
     def short_of(size: float) -> float:
@@ -72,7 +74,7 @@ class Account:
         trade = 0.0 if hold else trade_to(target, equity, value, fill, costs)
         self.fees |= trade_fees(abs(trade), fill, costs)
         self.cash -= trade + sum(self.fees[kind] for kind in ("spread", "commission", "slippage"))
-        self.units += trade / fill
+        self.units = (value + trade) / fill
         self._hold(self.units * fill, closes - filled)
         self.bar += 1
 

@@ -32,7 +32,8 @@ class Accounts:
         self.episode = np.full(n, -1, np.int64)
         """How many episodes were begun before this one."""
         self.peak, self.multiplier, self.drawdown, self.position = (np.zeros(n) for _ in range(4))
-        self.marked = Marked(*(np.zeros(n) for _ in range(6)), np.zeros((len(KINDS), n)))
+        cash, units, equity, value, close, traded = np.zeros((6, n))
+        self.marked = Marked(cash, units, equity, value, close, traded, np.zeros((len(KINDS), n)))
         self.memory = np.zeros((world.reward.n_slots, n))
         self.per_step = np.zeros(n)
         """1 / steps of the episode."""

@@ -17,7 +17,7 @@ SECONDS_PER_YEAR = 365.0 * 86_400.0
 
 @dataclass(frozen=True)
 class Costs:
-    """Each is 0 unless it is named. ``bps`` are hundredths of a percent of the value traded, at the price of the data."""
+    """Each is 0 unless it is named. ``bps`` are hundredths of a percent of the value traded, at the data's price."""
 
     half_spread_bps: float = 0.0
     """Half the distance of bid and ask; the prices of the data are taken as the middle."""

@@ -19,8 +19,8 @@ PLACES = 8
 
 def keys_of(seed: int | Sequence[int] | None, n: int) -> Keys:
     """[n] keys: of one seed for all, or of one for each; row 0 of a seed is what that seed gives alone."""
-    if seed is None or isinstance(seed, int | np.integer):
-        return np.random.SeedSequence(None if seed is None else int(seed)).generate_state(n, np.uint64)
+    if seed is None or isinstance(seed, int):
+        return np.asarray(np.random.SeedSequence(seed).generate_state(n, np.uint64), np.uint64)
     return np.array([np.random.SeedSequence(int(s)).generate_state(1, np.uint64)[0] for s in seed], np.uint64)
 
 
@@ -31,4 +31,4 @@ def uniform(keys: Keys, episodes: NDArray[np.int64], place: int) -> NDArray[np.f
     z = (z ^ (z >> np.uint64(30))) * FIRST
     z = (z ^ (z >> np.uint64(27))) * SECOND
     z = z ^ (z >> np.uint64(31))
-    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.asarray((z >> np.uint64(11)).astype(np.float64) * 2.0**-53)

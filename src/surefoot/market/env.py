@@ -48,7 +48,7 @@ class Market(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         if self._masks() is not None:
-            self.action_masks = self._masks
+            self.action_masks = self._legal
 
     @property
     def prices(self) -> Prices:
@@ -143,6 +143,12 @@ class Market(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     def _masks(self) -> Flags | None:
         return self._world.orders.masks(self._accounts.bar, self._accounts.choice)
 
+    def _legal(self) -> Flags:
+        """[N, K] the levels that can be chosen now; as ``action_masks`` on markets that have such limits."""
+        masks = self._masks()
+        assert masks is not None
+        return masks
+
     def _info(self, moment: Moment, components: dict[str, Column], limited: Flags) -> dict[str, Any]:
         """Columns of length N, each a new array that nothing writes to later."""
         accounts, marked = self._accounts, self._accounts.marked
@@ -229,12 +235,9 @@ class MarketEnv(gymnasium.Env[Observation, Any]):
         self._over = bool(state["over"])
 
     def _masks(self) -> Flags:
-        masks: Flags = self.batch.action_masks()
-        return masks[0]
+        return np.asarray(self.batch.action_masks()[0])
 
 
 def _row(info: dict[str, Any]) -> dict[str, Any]:
     """Info of the only account."""
     return {key: _row(value) if isinstance(value, dict) else value[0] for key, value in info.items()}
-
-

@@ -67,8 +67,8 @@ class Episodes:
             steps = least + (uniform(keys, episodes, LENGTH) * (most - least + 1)).astype(np.int64)
             begins = np.full(n, self.first)
             if self.random_start:
-                room = self.last - self.first - steps + 1
-                begins = begins + (uniform(keys, episodes, START) * room).astype(np.int64)
+                choices = self.last - self.first - steps + 1
+                begins = begins + (uniform(keys, episodes, START) * choices).astype(np.int64)
             end = begins + steps
         low, high = self.multiplier
         multiplier = low * (high / low) ** uniform(keys, episodes, COSTS) if high > low else np.full(n, low)

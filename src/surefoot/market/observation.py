@@ -32,7 +32,7 @@ class Observer:
         )
         self._window, self._limits = window, limits
         self._width = window * n_features
-        self.account_columns = ACCOUNT
+        self.account_columns: tuple[str, ...] = ACCOUNT
         if limits.hold is not None:
             self.account_columns += ("may_trade",)
         if limits.most is not None:

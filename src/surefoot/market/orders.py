@@ -88,7 +88,9 @@ class Levels(Orders):
         require(not wrong, f"levels = {tuple(levels)}: {wrong and wrong[0]!r} is no fraction of equity in [-1, 1]")
         require(0.0 in levels, f"levels = {tuple(levels)} must have 0: accounts start without a position")
         require(len(set(levels)) == len(levels) > 1, f"levels = {tuple(levels)} must be two or more, each once")
-        require(allow_short or min(levels) >= 0.0, f"levels = {tuple(levels)} has a short one, and allow_short is False")
+        require(
+            allow_short or min(levels) >= 0.0, f"levels = {tuple(levels)} has a short one, and allow_short is False"
+        )
         self._levels: NDArray[np.float64] = np.array(levels, np.float64)
         self.flat = list(levels).index(0.0)
         """The level that accounts start at."""
@@ -98,10 +100,14 @@ class Levels(Orders):
     def read(self, actions: Any, bar: Indices, position: Column, choice: Indices) -> Order:
         asked = np.asarray(actions)
         if asked.shape != (len(bar),) or asked.dtype.kind not in "iu":
-            raise EnvError(f"actions are {asked.dtype} of shape {asked.shape}, {len(bar)} accounts need as many integers")
+            raise EnvError(
+                f"actions are {asked.dtype} of shape {asked.shape}, {len(bar)} accounts need as many integers"
+            )
         if np.minimum.reduce(asked) < 0 or np.maximum.reduce(asked) >= len(self._levels):
             row = int(np.flatnonzero((asked < 0) | (asked >= len(self._levels)))[0])
-            raise EnvError(f"the action of account {row} is {asked[row]}, there are levels 0 to {len(self._levels) - 1}")
+            raise EnvError(
+                f"the action of account {row} is {asked[row]}, there are levels 0 to {len(self._levels) - 1}"
+            )
         fractions = self._levels[asked]
         target, hold, limited = self._within(fractions, fractions, bar, position)
         if hold is None:

@@ -46,7 +46,10 @@ def make_market(
 
 
 def _prices(data: Any, prices: Prices | None, reading: Mapping[str, Any] | None) -> Prices:
-    require((data is None) != (prices is None), f"{MARKET_ID} needs either data= (a file or the name of a data set) or prices=")
+    require(
+        (data is None) != (prices is None),
+        f"{MARKET_ID} needs either data= (a file or the name of a data set) or prices=",
+    )
     if prices is not None:
         return prices
     from surefoot.market import load_prices  # type: ignore[attr-defined]  # found when it is asked for

@@ -110,7 +110,7 @@ class Variance(Reward):
     coef: float = 1.0
 
     def value(self, moment: Moment, memory: Column) -> Column:
-        return -self.coef * moment.growth**2
+        return np.multiply(moment.growth, -self.coef * moment.growth)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,9 @@ class MarketSettings:
         """From names and values; an unknown name is an error that tells the nearest."""
         known = [x.name for x in fields(cls)]
         for key in given:
-            require(key in known, f"a market has no setting {key!r}{nearest(key, known)}; there are: {', '.join(known)}")
+            require(
+                key in known, f"a market has no setting {key!r}{nearest(key, known)}; there are: {', '.join(known)}"
+            )
         return cls(**given)
 
     @property

@@ -98,8 +98,8 @@ class Simulator:
         """Signed value to trade so that the position is ``target`` of what is left after the fees.
 
         With d = a·(E − c·|d|) − V one finds d = (a·E − V) / (1 ± a·c), + for a purchase. Where the minimum commission m
-        binds, d = (a·(E − m) − V) / (1 ± a·c′) with c′ the costs without commission; and what is wanted must be more than
-        m, unless it is to close the position: nobody pays a commission to trade less than that.
+        binds, d = (a·(E − m) − V) / (1 ± a·c′) with c′ the costs without commission; and what is wanted must be more
+        than m, unless it is to close the position: nobody pays a commission to trade less than that.
         """
         costs = self._costs
         rate: float | Column = self._rate
@@ -149,6 +149,6 @@ def _years(prices: Prices) -> tuple[Column, Column]:
     fills_at = prices.closes_at if prices.open is None else np.minimum(prices.opens_at, prices.closes_at)
     before = np.zeros(len(prices))
     before[1:] = (fills_at[1:] - prices.closes_at[:-1]).astype("timedelta64[ns]").astype(np.int64)
-    held = (prices.closes_at - fills_at).astype("timedelta64[ns]").astype(np.int64)
+    held = (prices.closes_at - fills_at).astype("timedelta64[ns]").astype(np.float64)
     # A bar may open at the moment, or by a rough stamp even before, the one before it closed.
     return np.maximum(before, 0.0) * 1e-9 / SECONDS_PER_YEAR, held * 1e-9 / SECONDS_PER_YEAR

@@ -44,7 +44,9 @@ class World:
 
 def build_world(prices: Prices, settings: MarketSettings) -> World:
     """Raises `ConfigError` for what cannot work, before anything is stepped."""
-    require(isinstance(prices, Prices), f"prices must be Prices, as load_prices gives them, not {type(prices).__name__}")
+    require(
+        isinstance(prices, Prices), f"prices must be Prices, as load_prices gives them, not {type(prices).__name__}"
+    )
     pipeline = FeaturePipeline.of(settings.features, prices)
     bars = _span(prices, settings.span)
     if settings.statistics is None:
@@ -56,10 +58,10 @@ def build_world(prices: Prices, settings: MarketSettings) -> World:
     first, last = max(bars.start, scaled.ready + settings.window - 1), bars.stop - 1
     require(
         last > first,
-        f"the span {settings.span or 'of the whole series'} is too short: it has {bars.stop - bars.start} bars, and the "
-        f"first decision can be made at bar {first - bars.start} of it (features look {scaled.ready} bars back, the "
-        f"window is {settings.window}, history begins {bars.start} bars before the span); two bars more are needed "
-        "at least",
+        f"the span {settings.span or 'of the whole series'} is too short: it has {bars.stop - bars.start} bars, and "
+        f"the first decision can be made at bar {first - bars.start} of it (features look {scaled.ready} bars back, "
+        f"the window is {settings.window}, history begins {bars.start} bars before the span): take a longer span, more "
+        "history before it, or a shorter window",
     )
     limits = Limits.of(prices, settings.no_trade, settings.position_limits)
     orders = build_orders(settings.action, settings.levels, settings.allow_short, limits)
@@ -94,5 +96,3 @@ def _span(prices: Prices, span: tuple[str | None, str | None] | None) -> slice:
         known = f"the bars close from {prices.closes_at[0]} to {prices.closes_at[-1]}" if len(prices) else "no bars"
         raise ConfigError(f"span = {span!r} has no bars: {known}")
     return slice(bars.start, bars.stop)
-
-
