@@ -13,6 +13,11 @@ Times = NDArray[np.datetime64]
 Column = NDArray[np.float64]
 
 
+def shown(time: np.datetime64) -> str:
+    """A time as short as it can be said."""
+    return str(np.datetime_as_string(time, unit="auto"))
+
+
 @dataclass(frozen=True, eq=False)
 class Prices:
     """T checked bars: times strictly increase, prices are finite and positive, low ≤ open, close ≤ high.
@@ -42,9 +47,9 @@ class Prices:
     fingerprint: str = ""
     """sha256 of the file, or of the content where there is none."""
     repairs: tuple[str, ...] = ()
-    """What was repaired under which policy, in words; empty if nothing was."""
+    """What was repaired under which policy, or accepted by name, in words; empty if nothing was."""
     extra: Mapping[str, Column] = field(default_factory=dict)
-    """Named further columns, each known at the close of its bar."""
+    """Further columns by name, each [T] and known at ``closes_at[t]``; features can pass them through."""
 
     def __len__(self) -> int:
         return len(self.close)
@@ -56,8 +61,8 @@ class Prices:
 
     def between(self, start: str | np.datetime64 | None, end: str | np.datetime64 | None) -> slice:
         """The bars that close at or after ``start`` and before ``end``, either of which may be open."""
-        first = 0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start, "ns")))
-        last = len(self) if end is None else int(np.searchsorted(self.closes_at, np.datetime64(end, "ns")))
+        first = 0 if start is None else int(np.searchsorted(self.closes_at, np.datetime64(start).astype("M8[ns]")))
+        last = len(self) if end is None else int(np.searchsorted(self.closes_at, np.datetime64(end).astype("M8[ns]")))
         return slice(first, max(first, last))
 
     def cut(self, bars: slice) -> Prices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -52,7 +53,5 @@ def _prices(data: Any, prices: Prices | None, reading: Mapping[str, Any] | None)
     )
     if prices is not None:
         return prices
-    from surefoot.market import load_prices  # type: ignore[attr-defined]  # found when it is asked for
-
-    found: Prices = load_prices(data, **(reading or {}))
+    found: Prices = import_module("surefoot.market").load_prices(data, **(reading or {}))
     return found
