@@ -4,7 +4,8 @@
 
 Only environments are stepped, with random actions drawn before; no agent learns here. Systems take turns, each on one
 thread; a figure is the median over rounds of env steps per second of CPU time, which a busy machine does not lower as
-it does the time of the clock. Peers that are not installed are named so. Written into `benchmarks/results/market_speed.md`.
+it does the time of the clock. Peers that are not installed are named so. Written into
+`benchmarks/results/market_speed.md`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import time
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -108,9 +110,8 @@ def single(env: gymnasium.Env[Any, Any]) -> Run:
 
 def anytrading() -> Run:
     """gym-anytrading's currency market with a window of 32 and two columns of signals: no accounts, one fee."""
-    import gym_anytrading  # noqa: F401  # registers its ids
-    import pandas as pd
-
+    import_module("gym_anytrading")  # registers its ids
+    pd = import_module("pandas")
     prices = bars(ohlc=False)
     frame = pd.DataFrame({"Open": prices.close, "High": prices.close, "Low": prices.close, "Close": prices.close})
     made = gymnasium.make(
@@ -122,11 +123,9 @@ def anytrading() -> Run:
 def trading_env() -> Run:
     """Gym-Trading-Env with a window of 32 and eight features."""
     kept = warnings.filters[:]
-    import gym_trading_env  # noqa: F401  # registers its ids, and makes every warning of the process an error
-    import pandas as pd
-    from gym_trading_env.environments import TradingEnv
-
+    environments = import_module("gym_trading_env.environments")  # makes every warning of the process an error
     warnings.filters[:] = kept  # type: ignore[index]  # a list, whatever its stub says
+    pd = import_module("pandas")
     prices = bars(ohlc=True)
     frame = pd.DataFrame(
         {"open": prices.open, "high": prices.high, "low": prices.low, "close": prices.close},
@@ -134,7 +133,7 @@ def trading_env() -> Run:
     )
     for i in range(8):
         frame[f"feature_{i}"] = frame["close"].pct_change(i + 1)
-    made = TradingEnv(
+    made = environments.TradingEnv(
         df=frame.dropna(),
         positions=[-1, 0, 1],
         windows=32,
@@ -185,7 +184,7 @@ def peers() -> tuple[dict[str, Run], list[str]]:
         try:
             known = importlib.util.find_spec(module) is not None
             if known and build is not None:
-                runs[f"{name} {version(package)}"] = build()
+                runs[f"{name} (version {version(package)})"] = build()
                 continue
             reason = "installed, but not run by this page" if known else "not installed"
         except (ImportError, PackageNotFoundError) as error:
@@ -196,20 +195,19 @@ def peers() -> tuple[dict[str, Run], list[str]]:
 
 def memory() -> list[str]:
     """What a million bars take, counted from the arrays that are kept."""
-    n_bars, n_features, n_envs = 1_000_000, 32, 64
-    features = n_bars * n_features * 4
-    table = n_bars * 4 * 8
-    row = (n_features + 3) * 4
+    n_bars, n_features, n_envs, window, n_steps = 1_000_000, 32, 64, 32, 256
+    features, table = n_bars * n_features * 4, n_bars * 4 * 8
+    small, large = (n_envs * (rows * n_features + 3) * 4 for rows in (1, window))
     return [
         "## Memory",
         "",
-        f"A million bars × 32 features: {features / 1e6:.0f} MB of features (float32) and {table / 1e6:.0f} MB of prices "
-        "and elapsed times (float64), once, however many accounts there are; while it is built, a few columns of 8 MB "
-        f"more. An account has 14 numbers. Windows are read from the one array: an observation of 64 accounts is "
-        f"{n_envs * row / 1e3:.0f} kB at window 1 and {n_envs * 32 * n_features * 4 / 1e6:.2f} MB at window 32. A rollout "
-        f"buffer keeps observations: 256 steps × 64 accounts × 32 features are {256 * n_envs * row / 1e6:.1f} MB at "
-        f"window 1 and {256 * n_envs * (32 * n_features + 3) * 4 / 1e6:.0f} MB at window 32, for which a recurrent "
-        "policy with window 1 is the alternative.",
+        f"A million bars × {n_features} features: {features / 1e6:.0f} MB of features (float32) and "
+        f"{table / 1e6:.0f} MB of prices and elapsed times (float64), once, however many accounts there are; while it is "
+        "built, a few columns of 8 MB more. An account has 15 numbers. Windows are read from the one array: an "
+        f"observation of {n_envs} accounts is {small / 1e3:.0f} kB at window 1 and {large / 1e3:.0f} kB at window "
+        f"{window}. A rollout buffer keeps observations: {n_steps} steps × {n_envs} accounts × {n_features} features are "
+        f"{n_steps * small / 1e6:.1f} MB at window 1 and {n_steps * large / 1e6:.0f} MB at window {window}, for which "
+        "a recurrent policy with window 1 is the alternative.",
     ]
 
 
@@ -232,8 +230,8 @@ def main() -> None:
     lines = [
         "# How fast does the market step?",
         "",
-        "Made by `python benchmarks/market_speed.py`: environments only, random actions, one thread, env steps per second "
-        f"of CPU time; medians of {arguments.rounds} rounds in turns.",
+        "Made by `python benchmarks/market_speed.py`: environments only, random actions, one thread, env steps per "
+        f"second of CPU time; medians of {arguments.rounds} rounds in turns.",
         "",
         f"Python {platform.python_version()}, numpy {np.__version__}, gymnasium {gymnasium.__version__}; "
         f"{BARS:,} bars, episodes of {EPISODE:,} steps. Commit {commit()}.",

@@ -99,7 +99,8 @@ class Drawdown(Reward):
 
     def value(self, moment: Moment, memory: Column) -> Column:
         beyond = np.maximum(moment.drawdown, self.threshold) - np.maximum(moment.drawdown_before, self.threshold)
-        return np.multiply(-self.coef, np.maximum(beyond, 0.0))
+        penalty: Column = -self.coef * np.maximum(beyond, 0.0)
+        return penalty
 
 
 @dataclass(frozen=True)
