@@ -202,12 +202,12 @@ def memory() -> list[str]:
         "## Memory",
         "",
         f"A million bars × {n_features} features: {features / 1e6:.0f} MB of features (float32) and "
-        f"{table / 1e6:.0f} MB of prices and elapsed times (float64), once, however many accounts there are; while it is "
-        "built, a few columns of 8 MB more. An account has 15 numbers. Windows are read from the one array: an "
+        f"{table / 1e6:.0f} MB of prices and elapsed times (float64), once, however many accounts there are; while it "
+        "is built, a few columns of 8 MB more. An account has 15 numbers. Windows are read from the one array: an "
         f"observation of {n_envs} accounts is {small / 1e3:.0f} kB at window 1 and {large / 1e3:.0f} kB at window "
-        f"{window}. A rollout buffer keeps observations: {n_steps} steps × {n_envs} accounts × {n_features} features are "
-        f"{n_steps * small / 1e6:.1f} MB at window 1 and {n_steps * large / 1e6:.0f} MB at window {window}, for which "
-        "a recurrent policy with window 1 is the alternative.",
+        f"{window}. A rollout buffer keeps observations: {n_steps} steps × {n_envs} accounts × {n_features} features "
+        f"are {n_steps * small / 1e6:.1f} MB at window 1 and {n_steps * large / 1e6:.0f} MB at window {window}, for "
+        "which a recurrent policy with window 1 is the alternative.",
     ]
 
 

@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode
 from market.bars import HOUR, make_prices, with_future
 from surefoot.errors import ConfigError, EnvError, EnvStateError
 from surefoot.market.costs import Costs
+from surefoot.market.draws import keys_of, uniform
 from surefoot.market.env import Market, MarketEnv
 from surefoot.market.registration import MARKET_ID, register_market
 from surefoot.vector.env_state import Resumable
@@ -294,6 +295,35 @@ def test_the_library_steps_it_as_true_transitions() -> None:
             assert [step.final[k]["obs"][-1] for k in range(3)] == [0.0, 0.0, 0.0]
             assert time_left.tolist() == [1.0] * 3
             assert [info["position"] for info in step.infos] == pytest.approx([1.0] * 3)
+
+
+def test_an_account_that_starts_anew_tells_of_its_start_and_the_last_info_of_its_end() -> None:
+    market = Market(make_prices(300), 3, episode_length=4, features=["return(1)"], cost="exposure")
+    _, started = market.reset(seed=0)
+    for _ in range(4):
+        info = market.step(np.ones((3, 1), np.float32))[4]
+    assert set(started) == set(info) - {"final_obs", "_final_obs", "final_info", "_final_info"}
+    assert info["_final_info"].all()
+    assert info["final_info"]["position"] == pytest.approx(np.ones(3))
+    assert info["final_info"]["cost"] == pytest.approx(np.ones(3))
+    for key in ("position", "units", "turnover", "drawdown", "cost", "limited"):
+        assert not info[key].any(), key
+    assert not any(column.any() for key in ("fees", "rewards") for column in info[key].values())
+    assert info["equity"].tolist() == info["cash"].tolist() == [10_000.0] * 3
+    state = market.state_dict()
+    assert (info["time"] == market.prices.closes_at[state["start"]]).all()
+    assert (info["final_info"]["time"] != info["time"]).all()
+
+
+def test_no_two_draws_are_the_same() -> None:
+    keys = keys_of(3, 50)
+    drawn = np.array([uniform(keys, np.full(50, k), place) for k in range(20) for place in range(3)])
+    assert len(np.unique(drawn)) == drawn.size
+    assert drawn.mean() == pytest.approx(0.5, abs=0.02)
+    assert drawn.min() >= 0.0
+    assert drawn.max() < 1.0
+    assert np.abs(np.corrcoef(drawn[0::3].ravel(), drawn[1::3].ravel())[0, 1]) < 0.1
+    assert keys_of([3, 4], 2)[0] == keys[0]
 
 
 def test_what_is_observed_is_the_features_up_to_the_last_close_and_the_account() -> None:
