@@ -35,8 +35,9 @@ $(VENV)/.peers: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers,mujoco]'
 	touch $@
 
-bench: $(VENV)/.peers  ## speed beside the peers, into benchmarks/results/throughput.md
+bench: $(VENV)/.peers  ## speed beside the peers, into benchmarks/results/throughput.md and market_speed.md
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/market_speed.py
 
 bench-learning: $(VENV)/.peers  ## learning beside Stable-Baselines3, into benchmarks/results/learning.md
 	$(BIN)/python benchmarks/learning.py --system all --task all
