@@ -21,8 +21,8 @@ class CompiledChoice:
     ) -> None:
         """Storage [T, N, ...], contiguous: logits and noise of float32, flags, and actions of int64."""
         sizes, number = (np.ascontiguousarray(x, np.int64) for x in (tables.sizes, tables.number))
-        relevant = None if tables.relevant is None else np.ascontiguousarray(tables.relevant, np.bool_)
-        self._kept = sizes, number, relevant, logits, mask, log_noise, action  # the kernel only has their addresses
+        active = None if tables.active is None else np.ascontiguousarray(tables.active, np.bool_)
+        self._kept = sizes, number, active, logits, mask, log_noise, action  # the kernel only has their addresses
         self._choose = kernel.choose
         # Addresses are found once: asking an array for its own takes longer than to draw.
         self._logits, self._noise, self._action = (x.ctypes.data for x in (logits, log_noise, action))
@@ -31,7 +31,7 @@ class CompiledChoice:
         widest = log_noise.shape[-1]
         self._sizes = logits.shape[1], len(sizes), widest
         self._width = logits.shape[2]
-        self._tables = sizes.ctypes.data, number.ctypes.data, None if relevant is None else relevant.ctypes.data
+        self._tables = sizes.ctypes.data, number.ctypes.data, None if active is None else active.ctypes.data
 
     def __call__(self, t: int) -> bool:
         """Write the actions of row t; False if some head of some env had no legal choice."""
