@@ -9,7 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from surefoot.actions.categorical import CategoricalFamily, log_exponential
+from surefoot.actions.categorical import log_exponential
 from surefoot.actions.diagonal_gaussian import DiagonalGaussianFamily
 from surefoot.actions.distribution import Family
 from surefoot.actions.heads import HeadSpec
@@ -22,7 +22,7 @@ from surefoot.fast.kernel import load_kernel
 N = 20_000
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 FAMILIES: dict[str, Family] = {
-    "categorical": CategoricalFamily(spaces.Discrete(4)),
+    "categorical": family_for(spaces.Discrete(4)),
     "gaussian": DiagonalGaussianFamily(BOX, log_std_init=-0.5),
     "gaussian, std of the network": DiagonalGaussianFamily(BOX, log_std_init=-0.5, state_dependent_std=True),
     "multi-discrete": family_for(spaces.MultiDiscrete([2, 3])),
@@ -38,7 +38,7 @@ def sampler_of(family: Family) -> HostSampler:
 
 
 def parameters(family: Family, n: int) -> torch.Tensor:
-    width = family.n_outputs + (0 if family.free is None else family.free.numel())
+    width = family.n_parameters
     return torch.randn(1, width, generator=torch.Generator().manual_seed(1)).repeat(n, 1)
 
 
@@ -51,7 +51,7 @@ def test_choices_come_as_often_as_their_distribution_says(legal: list[bool] | No
     action = sampler_of(family).sample(params.numpy(), mask, noise[0])
     bound = family.bind(params[:1], None if mask is None else torch.from_numpy(mask[:1]))
     for choice in range(4):
-        p = float(bound.log_prob(torch.tensor([choice])).exp())
+        p = float(bound.log_prob(torch.tensor([[choice]])).exp())
         assert abs((action == choice).mean() - p) <= 5 * math.sqrt(p * (1 - p) / N)
 
 

@@ -122,7 +122,9 @@ class Factored(Distribution):
     def _unconditional(self) -> Categoricals:
         """The same where no choice changes them; normalized once."""
         if self._kept is None:
-            self._kept = self._bound(self._logits, self._mask)
+            # The first to ask may want no gradient (an entropy that is only logged), and the next one may.
+            with torch.set_grad_enabled(self._logits.requires_grad):
+                self._kept = self._bound(self._logits, self._mask)
         return self._kept
 
     def _everywhere(self) -> Categoricals:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from surefoot.math.masking import illegal_logit
+
 
 class Segments(NamedTuple):
     """Where the entries of H distributions stand among the S columns of a row."""
@@ -111,9 +113,7 @@ def bucketed_log_softmax(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """ln p of each entry, and whether it was chosen, of each bucket [distributions, entries, B], from logits [B, S] in
     the columns [W] and their status as in `chosen`."""
-    # Half the lowest number stands in for illegal logits, so that the difference to a legal one is finite.
-    illegal = torch.finfo(logits.dtype).min / 2
-    entries = torch.where(status > 0, logits.t().index_select(0, column), illegal)
+    entries = torch.where(status > 0, logits.t().index_select(0, column), illegal_logit(logits.dtype))
     parts = [(entries, status.abs() > 1)]
     if len(segments.buckets) > 1:
         sizes = [math.prod(bucket) for bucket in segments.buckets]
