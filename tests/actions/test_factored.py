@@ -29,20 +29,20 @@ Choice = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """Heads, when they matter (written out again, as code), and whose choice decides the mask of each."""
+    """Heads, when they are active (written out again, as code), and whose choice decides the mask of each."""
 
     heads: tuple[HeadSpec, ...]
     sizes: tuple[int, ...]
-    relevant: Any
+    active: Any
     given: tuple[int | None, ...]
 
     def family(self) -> Family:
         return family_for(spaces.MultiDiscrete(list(self.sizes)), heads=self.heads)
 
     def classes(self) -> Iterator[Choice]:
-        """Every action that can be stored: irrelevant heads at 0."""
+        """Every action that can be stored: inactive heads at 0."""
         for choice in itertools.product(*map(range, self.sizes)):
-            if all(matters or entry == 0 for matters, entry in zip(self.relevant(*choice), choice, strict=True)):
+            if all(is_active or entry == 0 for is_active, entry in zip(self.active(*choice), choice, strict=True)):
                 yield choice
 
 
@@ -93,8 +93,8 @@ def masks_of(case: Case, form: str, seed: int = 0) -> dict[str, np.ndarray[Any, 
     rng = np.random.default_rng(seed)
     found = {}
     for head, size, given in zip(case.heads, case.sizes, case.given, strict=True):
-        contexts = () if form == "flat" or given is None else (case.sizes[given],)
-        mask = rng.random((B, *contexts, size)) < 0.6
+        parent_actions = () if form == "flat" or given is None else (case.sizes[given],)
+        mask = rng.random((B, *parent_actions, size)) < 0.6
         mask[..., rng.integers(size)] = True
         found[head.name] = mask
     return found
@@ -126,12 +126,12 @@ def brute_force(case: Case, params: Tensor, masks: Any) -> dict[Choice, list[flo
     first = np.cumsum(case.sizes) - case.sizes
     table: dict[Choice, list[float]] = {}
     for choice in case.classes():
-        matters = case.relevant(*choice)
+        is_active = case.active(*choice)
         table[choice] = []
         for row in range(B):
             total = 0.0
             for h, size in enumerate(case.sizes):
-                if not matters[h]:
+                if not is_active[h]:
                     continue
                 legal = np.ones(size, bool)
                 if masks is not None:
@@ -147,7 +147,7 @@ def brute_force(case: Case, params: Tensor, masks: Any) -> dict[Choice, list[flo
 
 @every_case
 @every_form
-def test_the_joint_distribution_is_the_product_over_relevant_heads(case: Case, form: str) -> None:
+def test_the_joint_distribution_is_the_product_over_active_heads(case: Case, form: str) -> None:
     params, masks = logits(0, case), masks_of(case, form)
     distribution = brute_force(case, params, masks)
     dist = case.family().bind(params, flat_row(case, masks))
@@ -218,25 +218,25 @@ def test_terms_by_head_add_up_to_the_joint_ones(case: Case, form: str) -> None:
         torch.testing.assert_close(apart.entropy, terms.entropy)
         torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
         torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
-        relevant = family.head_statistics(action, row, no_log_prob(family, action)).active.t()
-        assert relevant.tolist() == [list(case.relevant(*choice))] * B
-        irrelevant = ~relevant
-        assert (terms.log_prob[irrelevant] == 0).all()
-        assert (terms.entropy[irrelevant] == 0).all()
+        active = family.head_statistics(action, row, no_log_prob(family, action)).active.t()
+        assert active.tolist() == [list(case.active(*choice))] * B
+        inactive = ~active
+        assert (terms.log_prob[inactive] == 0).all()
+        assert (terms.entropy[inactive] == 0).all()
         mean += dist.log_prob(action).exp() * terms.entropy.sum(-1)
     torch.testing.assert_close(mean, dist.entropy())
 
 
 def expected_entropies(case: Case, params: Tensor, masks: Any) -> Tensor:
-    """Σ_a p(a)·relevant(h, a)·H(h | a) of each head [B, H], over every action that can be stored, by the definition."""
+    """Σ_a p(a)·active(h, a)·H(h | a) of each head [B, H], over every action that can be stored, by the definition."""
     first = np.cumsum(case.sizes) - case.sizes
     total = torch.zeros(B, len(case.sizes), dtype=params.dtype)
     for choice in case.classes():
-        matters = case.relevant(*choice)
+        is_active = case.active(*choice)
         for row in range(B):
             p, entropies = torch.ones((), dtype=params.dtype), [torch.zeros((), dtype=params.dtype)] * len(case.sizes)
             for h, size in enumerate(case.sizes):
-                if matters[h]:
+                if is_active[h]:
                     mask = np.ones(size, bool) if masks is None else masks[case.heads[h].name][row]
                     mask = mask if mask.ndim == 1 else mask[choice[case.given[h] or 0]]
                     distribution = torch.softmax(params[row, first[h] : first[h] + size][mask], 0)
@@ -267,7 +267,7 @@ def test_the_bonus_of_each_head_is_that_of_the_enumeration_and_so_is_its_gradien
 
 @every_case
 @every_form
-def test_samples_are_stored_actions_and_follow_the_law(case: Case, form: str) -> None:
+def test_samples_are_stored_actions_and_follow_the_distribution(case: Case, form: str) -> None:
     n = 20_000
     params, masks = logits(0, case)[:1], masks_of(case, form)
     row = flat_row(case, masks)
@@ -298,7 +298,7 @@ def test_the_mode_chooses_head_by_head(form: str) -> None:
 
 @every_case
 @every_form
-def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> None:
+def test_an_inactive_head_gets_exactly_no_gradient(case: Case, form: str) -> None:
     first = np.cumsum(case.sizes) - case.sizes
     masks = masks_of(case, form)
     for choice in case.classes():
@@ -308,9 +308,9 @@ def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> N
             terms = terms_of(case.family(), params, flat_row(case, masks), action, joint)
             (gradient,) = torch.autograd.grad(terms.log_prob.sum(), params)
             assert gradient.isfinite().all()
-            for h, (matters, size) in enumerate(zip(case.relevant(*choice), case.sizes, strict=True)):
+            for h, (is_active, size) in enumerate(zip(case.active(*choice), case.sizes, strict=True)):
                 own = gradient[:, first[h] : first[h] + size]
-                assert matters or (own == 0).all()
+                assert is_active or (own == 0).all()
 
 
 @every_case
@@ -338,13 +338,13 @@ def test_the_status_says_what_was_legal_and_what_was_chosen(case: Case, form: st
             if legal.ndim == 2 and given is not None:
                 legal = legal[choice[given]]
             assert statistics.n_legal[h, b] == legal.sum()
-            matters = bool(statistics.active[h, b])
-            expected = legal.astype(float) * matters
-            expected[choice[h]] = 2.0 if legal[choice[h]] or not matters else -2.0
+            is_active = bool(statistics.active[h, b])
+            expected = legal.astype(float) * is_active
+            expected[choice[h]] = 2.0 if legal[choice[h]] or not is_active else -2.0
             assert status[first[h] : first[h] + size, b].tolist() == expected.tolist()
 
 
-def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
+def test_a_head_that_is_never_active_may_have_no_legal_choice() -> None:
     """PRUNE is illegal and GERMINATE too: what their slots are does not matter, and nothing becomes NaN."""
     case = CASES["operation, slot, kind"]
     for conditional in (False, True):
@@ -375,7 +375,7 @@ def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
         ({"op": [False, True, True], "kind": [[False] * 2, [False] * 2, [True] * 2]}, "'kind' given op = GERMINATE"),
     ],
 )
-def test_a_head_without_a_legal_choice_is_named_with_what_makes_it_relevant(masks: Any, head: str) -> None:
+def test_a_head_without_a_legal_choice_is_named_with_what_makes_it_active(masks: Any, head: str) -> None:
     case = CASES["operation, slot, kind"]
     every = {name: np.ones((B, *np.shape(mask)), bool) for name, mask in masks.items()}
     for name, mask in masks.items():

@@ -110,7 +110,7 @@ def test_the_joint_divergence_is_the_same_however_it_is_summed(diagnostics: bool
     assert found[0][1] > 1e-4
 
 
-def test_the_joint_divergence_is_the_sum_over_relevant_heads() -> None:
+def test_the_joint_divergence_is_the_sum_over_active_heads() -> None:
     """F06: over all rows, never a mean of the heads' means."""
     learner = greenhouse(learning_rate=1e-2, n_epochs=4)
     rollout = learner.collect()
@@ -154,7 +154,7 @@ def test_gradient_norms_of_the_heads_are_those_of_their_rows() -> None:
 
 
 class OnlyWait(gymnasium.Env[Any, Any]):
-    """Nothing but waiting is legal, so that the slot is never relevant."""
+    """Nothing but waiting is legal, so that the slot is never active."""
 
     action_heads: Any = (HeadSpec("op", ("WAIT", "ACT")), HeadSpec("slot", 3, relevant_when={"op": "ACT"}))
 
@@ -196,7 +196,7 @@ def rows_of(learner: Learner, gradient: Tensor) -> dict[str, Tensor]:
     return {name: both[rows] for name, rows in zip(learner.family.head_names, learner.family.head_outputs, strict=True)}
 
 
-def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
+def test_a_head_that_the_action_makes_inactive_gets_no_gradient() -> None:
     """F02: not from the advantage, and without a bonus not from the entropy."""
     learner = greenhouse(ent_coef=0.0)
     rollout = learner.collect()
@@ -204,9 +204,9 @@ def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
     everything = rows_of(learner, gradient_of(learner, batch))
     assert all((rows != 0).any() for rows in everything.values())
     assert statistics is not None
-    relevant = statistics.active
+    active = statistics.active
     for h, name in enumerate(NAMES[1:], 1):
-        without = batch._replace(weight=torch.where(relevant[h], 0.0, 1.0))
+        without = batch._replace(weight=torch.where(active[h], 0.0, 1.0))
         assert bool(without.weight.any())
         assert (rows_of(learner, gradient_of(learner, without))[name] == 0).all()
 
@@ -232,7 +232,7 @@ def test_the_bonus_is_for_the_joint_entropy() -> None:
     torch.testing.assert_close(got, learner.flat.gradient, rtol=1e-4, atol=1e-8)
 
 
-def test_the_entropy_of_an_update_is_the_joint_one_and_of_a_head_that_of_the_steps_in_which_it_mattered() -> None:
+def test_the_entropy_of_an_update_is_the_joint_one_and_of_a_head_that_of_the_steps_in_which_it_was_active() -> None:
     learner = greenhouse(ent_coef=0.1, n_epochs=1, batch_size=128)
     rollout = learner.collect()
     dist = learner.family.bind(rollout.parameters.flatten(0, 1), rollout.mask.flatten(0, 1))  # type: ignore[union-attr]
@@ -244,7 +244,7 @@ def test_the_entropy_of_an_update_is_the_joint_one_and_of_a_head_that_of_the_ste
         assert record.heads[name].entropy == pytest.approx(plain.heads[name].entropy, rel=1e-5)
 
 
-def test_entropy_coefficients_of_single_heads_act_on_these_heads_and_on_what_makes_them_relevant() -> None:
+def test_entropy_coefficients_of_single_heads_act_on_these_heads_and_on_what_makes_them_active() -> None:
     learner = greenhouse(head_ent_coefs={"slot": 0.5}, vf_coef=0.0)
     found = rows_of(learner, gradient_of(learner, indifferent(learner)))
     assert (found["slot"] != 0).any()

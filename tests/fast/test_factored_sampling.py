@@ -38,7 +38,7 @@ def require_compiled_alike(
 
 @every_case
 @every_form
-def test_acting_draws_from_the_same_law(case: Case, form: str) -> None:
+def test_acting_draws_from_the_same_distribution(case: Case, form: str) -> None:
     """The quick way for a few rows against the obvious one: how often each joint choice comes."""
     n = 20_000
     params, masks = logits(0, case)[:1].float(), masks_of(case, form)

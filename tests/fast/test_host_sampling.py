@@ -114,7 +114,7 @@ def test_noise_of_choices_is_finite_and_never_0(uniform: float, monkeypatch: pyt
     assert -40.0 < float(log_exponential((1,), None, torch.device("cpu"))) <= 4.0
 
 
-def test_gaussians_have_the_moments_of_their_law() -> None:
+def test_gaussians_have_the_moments_of_their_distribution() -> None:
     family = FAMILIES["gaussian"]
     params = torch.tensor([[0.3, -2.0, -1.0, 0.5]]).repeat(N, 1)
     noise = sampler_of(family).noise(1, N, torch.Generator().manual_seed(0))

@@ -63,7 +63,7 @@ class Factored(Distribution):
 
     def log_prob(self, action: Tensor) -> Tensor:
         """The entries of inactive heads are not read."""
-        return self.head_log_prob(action).sum(-1)
+        return _total(self.head_log_prob(action))
 
     def head_log_prob(self, action: Tensor) -> Tensor:
         choice = self._choices_in(action)
@@ -163,7 +163,7 @@ class Factored(Distribution):
         head."""
         graph = self._tables.graph
         if not self._tables.has_branches:
-            return sum(others, each.sum(-1))
+            return sum(others, _total(each))
         if not self._tables.conditional:
             each, log_p = each.unsqueeze(-2), choices.log_probs[..., graph.parents, graph.joint]
         else:
@@ -174,6 +174,11 @@ class Factored(Distribution):
             active = graph.joint_active[:, each.shape[-1] :].to(p.dtype)
             total = total + ((p @ active) * torch.stack(others, -1)).sum(-1)
         return total
+
+
+def _total(by_head: Tensor) -> Tensor:
+    """[..., A] -> [...]; of one head without an operation that autograd would have to follow."""
+    return by_head.squeeze(-1) if by_head.shape[-1] == 1 else by_head.sum(-1)
 
 
 class Other(NamedTuple):

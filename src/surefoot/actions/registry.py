@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 from gymnasium import spaces
 
@@ -16,12 +16,16 @@ from surefoot.actions.heads import HeadSpec, heads_of, parts_of
 from surefoot.actions.tanh_gaussian import TanhGaussianFamily
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 
-Kind = Literal["auto", "gaussian", "tanh_gaussian", "beta"]
+GAUSSIAN = {"gaussian": DiagonalGaussianFamily, "tanh_gaussian": TanhGaussianFamily}
+"""For a Box, with ``log_std_init`` and ``state_dependent_std``."""
+OTHER = {"beta": BetaFamily}
+"""For a Box, without settings."""
+KINDS = ("auto", *GAUSSIAN, *OTHER)
 
 
 def family_for(
     space: spaces.Space[Any],
-    kind: Kind = "auto",
+    kind: str = "auto",
     log_std_init: float = 0.0,
     state_dependent_std: bool = False,
     heads: Sequence[HeadSpec] | None = None,
@@ -32,8 +36,8 @@ def family_for(
     belong to the two Gaussian kinds. A setting that would have no effect on this space is an error (P12). `heads` says
     how the parts of the action depend on each other; a MultiDiscrete, Dict or Tuple has heads also without.
     """
-    if kind not in get_args(Kind):
-        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(get_args(Kind))}.")
+    if kind not in KINDS:
+        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(KINDS)}.")
     if not abs(log_std_init) <= LOG_STD_LIMIT:
         raise ConfigError(f"log_std_init={log_std_init} must be within ±{LOG_STD_LIMIT:g}.")
     if heads is None and isinstance(space, spaces.Box):
@@ -62,13 +66,11 @@ def family_for(
     )
 
 
-def _box_family(space: spaces.Box, kind: Kind, log_std_init: float, state_dependent_std: bool) -> Family:
-    if kind == "beta":
-        _refuse_std_options("kind='beta'", log_std_init, state_dependent_std)
-        return BetaFamily(space)
-    if kind == "tanh_gaussian":
-        return TanhGaussianFamily(space, log_std_init, state_dependent_std)
-    return DiagonalGaussianFamily(space, log_std_init, state_dependent_std)
+def _box_family(space: spaces.Box, kind: str, log_std_init: float, state_dependent_std: bool) -> Family:
+    if kind in OTHER:
+        _refuse_std_options(f"kind={kind!r}", log_std_init, state_dependent_std)
+        return OTHER[kind](space)
+    return GAUSSIAN["gaussian" if kind == "auto" else kind](space, log_std_init, state_dependent_std)
 
 
 def _refuse_std_options(subject: str, log_std_init: float, state_dependent_std: bool) -> None:
