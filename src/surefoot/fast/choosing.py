@@ -19,17 +19,6 @@ FORBIDDEN = np.float32(-1e30)
 """In place of the logits of illegal entries: no noise makes up for it, and differences do not overflow."""
 
 
-class ChoiceTables(NamedTuple):
-    """H heads whose masks do not depend on choices."""
-
-    sizes: Array
-    """[H] how many choices each has."""
-    number: Array
-    """[H] choices times these, added up, are the number of the joint choice."""
-    active: Array | None
-    """[G, H] which heads are active, by number of the joint choice; None if all are always."""
-
-
 class Level(NamedTuple):
     """L heads that can be drawn at once; tables [L, n] have an entry for each choice of each."""
 
@@ -59,10 +48,6 @@ class Chooser:
         self._levels, self._number = levels, number
         self._active = None if active.all() else active
         self._n_heads = active.shape[1]
-
-    def tables(self, sizes: Sequence[int]) -> ChoiceTables:
-        """For the compiled side, if no mask depends on a choice."""
-        return ChoiceTables(np.array(sizes), self._number, self._active)
 
     def __call__(self, logits: Array, mask: Array | None, log_noise: Array) -> Array:
         """Logits [N, S], mask [N, M] and ln of noise [N, H, n] ~ Exponential(1) -> choices [N, H]."""

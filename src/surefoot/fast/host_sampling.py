@@ -15,7 +15,7 @@ from surefoot.actions.diagonal_gaussian import LOG_STD_LIMIT, DiagonalGaussianFa
 from surefoot.actions.distribution import Array, Family
 from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.head_tables import HeadTables
-from surefoot.fast.choosing import ChoiceTables, Chooser, Level
+from surefoot.fast.choosing import Chooser, Level
 
 CPU = torch.device("cpu")
 
@@ -30,10 +30,6 @@ class HostSampler(ABC):
     @abstractmethod
     def sample(self, params: Array, mask: Array | None, noise: Array) -> Array:
         """Stored actions [N, ...] from float32 rows and one row of `noise`."""
-
-    def tables(self, mask_width: int) -> ChoiceTables | None:
-        """What the kernel needs to sample under masks of so many flags (0: none); None if it cannot."""
-        return None
 
 
 class GaussianSampler(HostSampler):
@@ -70,10 +66,6 @@ class ChoiceSampler(HostSampler):
 
     def sample(self, params: Array, mask: Array | None, noise: Array) -> Array:
         return self._chooser(self._family.is_conditional(mask))(params, mask, noise)
-
-    def tables(self, mask_width: int) -> ChoiceTables | None:
-        form = self._family.form
-        return self._chooser(False).tables(form.sizes) if mask_width in (0, form.flat_width) else None
 
     def _chooser(self, conditional: bool) -> Chooser:
         if conditional not in self._choosers:
