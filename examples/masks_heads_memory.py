@@ -1,7 +1,7 @@
 """Factored actions with masks and a memory.
 
 A lamp shows for one step which of three doors holds the prize; then it is dark. The action has two heads: `op` (WAIT or
-OPEN) and `door`, which is relevant for OPEN only. Masks keep the agent from opening while the lamp is on, and one door
+OPEN) and `door`, which is active after OPEN only. Masks keep the agent from opening while the lamp is on, and one door
 is always locked. To open the right door in the dark takes a memory. Prints the mean return (1 is the best, 1/2 guesses
 between the two doors that can be opened), a played episode, and a metric of the head `door`.
 """

@@ -22,7 +22,7 @@ IN_ENV_UNITS = spaces.Box(-np.inf, np.inf, (5,), np.float64)
 
 
 def parameters(family: Family, n: int) -> torch.Tensor:
-    width = family.n_outputs + (0 if family.free is None else family.free.numel())
+    width = family.n_parameters
     return 0.3 * torch.randn(n, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
@@ -65,7 +65,9 @@ def test_a_policy_in_env_units_acts_alike_in_units_of_the_box(space: spaces.Spac
     old = parameters(before, n)
     units, outputs = family.output_units(), family.n_outputs
     assert units.scale.shape == units.shift.shape == (outputs,)
-    new = torch.cat([(old[:, :outputs] - units.shift) / units.scale, old[:, outputs:] - units.free_shift], 1)
+    new = torch.cat(
+        [(old[:, :outputs] - units.shift) / units.scale, old[:, outputs:] - units.state_independent_shift], 1
+    )
     was = before.to_env(before.bind(old).sample(torch.Generator().manual_seed(0)).numpy())
     now = family.to_env(family.bind(new).sample(torch.Generator().manual_seed(0)).numpy())
     if isinstance(space, spaces.Dict):
@@ -78,7 +80,7 @@ def test_a_policy_in_env_units_acts_alike_in_units_of_the_box(space: spaces.Spac
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-np.inf, np.inf, (2,))])
 def test_outputs_that_keep_their_meaning_are_not_changed(space: spaces.Space[Any]) -> None:
-    scale, shift, free_shift = family_for(space).output_units()
+    scale, shift, rest = family_for(space).output_units()
     assert (scale == 1).all()
     assert (shift == 0).all()
-    assert (free_shift == 0).all()
+    assert (rest == 0).all()

@@ -11,7 +11,7 @@ from surefoot.actions.registry import family_for
 
 def test_discrete_actions_are_shifted_by_start() -> None:
     family = family_for(spaces.Discrete(3, start=-1))
-    assert family.to_env(np.array([0, 1, 2])).tolist() == [-1, 0, 1]
+    assert family.to_env(np.array([[0], [1], [2]])).tolist() == [-1, 0, 1]
 
 
 def test_factored_actions_take_the_shape_and_start_of_the_space() -> None:

@@ -29,20 +29,20 @@ Choice = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """Heads, when they matter (written out again, as code), and whose choice decides the mask of each."""
+    """Heads, when they are active (written out again, as code), and whose choice decides the mask of each."""
 
     heads: tuple[HeadSpec, ...]
     sizes: tuple[int, ...]
-    relevant: Any
+    active: Any
     given: tuple[int | None, ...]
 
     def family(self) -> Family:
         return family_for(spaces.MultiDiscrete(list(self.sizes)), heads=self.heads)
 
     def classes(self) -> Iterator[Choice]:
-        """Every action that can be stored: irrelevant heads at 0."""
+        """Every action that can be stored: inactive heads at 0."""
         for choice in itertools.product(*map(range, self.sizes)):
-            if all(matters or entry == 0 for matters, entry in zip(self.relevant(*choice), choice, strict=True)):
+            if all(is_active or entry == 0 for is_active, entry in zip(self.active(*choice), choice, strict=True)):
                 yield choice
 
 
@@ -83,7 +83,7 @@ CASES = {
     ),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-every_form = pytest.mark.parametrize("form", ["none", "flat", "wide"])
+every_form = pytest.mark.parametrize("form", ["none", "flat", "conditional"])
 
 
 def masks_of(case: Case, form: str, seed: int = 0) -> dict[str, np.ndarray[Any, Any]] | None:
@@ -93,8 +93,8 @@ def masks_of(case: Case, form: str, seed: int = 0) -> dict[str, np.ndarray[Any, 
     rng = np.random.default_rng(seed)
     found = {}
     for head, size, given in zip(case.heads, case.sizes, case.given, strict=True):
-        contexts = () if form == "flat" or given is None else (case.sizes[given],)
-        mask = rng.random((B, *contexts, size)) < 0.6
+        parent_actions = () if form == "flat" or given is None else (case.sizes[given],)
+        mask = rng.random((B, *parent_actions, size)) < 0.6
         mask[..., rng.integers(size)] = True
         found[head.name] = mask
     return found
@@ -110,10 +110,14 @@ def logits(seed: int, case: Case) -> Tensor:
     return torch.randn(B, sum(case.sizes), generator=generator, dtype=torch.float64)
 
 
+def no_log_prob(family: Family, action: Tensor) -> Tensor:
+    return torch.zeros(len(action), len(family.head_names))
+
+
 def terms_of(family: Family, params: Tensor, row: Tensor | None, action: Tensor, joint: bool = True) -> HeadTerms:
     """By head, as an update asks for them with or without a bonus for the joint entropy; with rows first, [B, A]."""
-    statistics = family.head_statistics(action, row, joint)
-    found = family.bind(params, statistics.mask).heads(action, statistics.packed_masks, joint)
+    statistics = family.head_statistics(action, row, no_log_prob(family, action), joint)
+    found = family.bind(params, statistics.mask).heads(action, statistics.packed, joint)
     return HeadTerms(*(x.t() for x in found))
 
 
@@ -122,12 +126,12 @@ def brute_force(case: Case, params: Tensor, masks: Any) -> dict[Choice, list[flo
     first = np.cumsum(case.sizes) - case.sizes
     table: dict[Choice, list[float]] = {}
     for choice in case.classes():
-        matters = case.relevant(*choice)
+        is_active = case.active(*choice)
         table[choice] = []
         for row in range(B):
             total = 0.0
             for h, size in enumerate(case.sizes):
-                if not matters[h]:
+                if not is_active[h]:
                     continue
                 legal = np.ones(size, bool)
                 if masks is not None:
@@ -143,7 +147,7 @@ def brute_force(case: Case, params: Tensor, masks: Any) -> dict[Choice, list[flo
 
 @every_case
 @every_form
-def test_the_joint_distribution_is_the_product_over_relevant_heads(case: Case, form: str) -> None:
+def test_the_joint_distribution_is_the_product_over_active_heads(case: Case, form: str) -> None:
     params, masks = logits(0, case), masks_of(case, form)
     distribution = brute_force(case, params, masks)
     dist = case.family().bind(params, flat_row(case, masks))
@@ -214,25 +218,25 @@ def test_terms_by_head_add_up_to_the_joint_ones(case: Case, form: str) -> None:
         torch.testing.assert_close(apart.entropy, terms.entropy)
         torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
         torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
-        relevant = family.head_statistics(action, row).relevant.t()
-        assert relevant.tolist() == [list(case.relevant(*choice))] * B
-        irrelevant = ~relevant
-        assert (terms.log_prob[irrelevant] == 0).all()
-        assert (terms.entropy[irrelevant] == 0).all()
+        active = family.head_statistics(action, row, no_log_prob(family, action)).active.t()
+        assert active.tolist() == [list(case.active(*choice))] * B
+        inactive = ~active
+        assert (terms.log_prob[inactive] == 0).all()
+        assert (terms.entropy[inactive] == 0).all()
         mean += dist.log_prob(action).exp() * terms.entropy.sum(-1)
     torch.testing.assert_close(mean, dist.entropy())
 
 
 def expected_entropies(case: Case, params: Tensor, masks: Any) -> Tensor:
-    """Σ_a p(a)·relevant(h, a)·H(h | a) of each head [B, H], over every action that can be stored, by the definition."""
+    """Σ_a p(a)·active(h, a)·H(h | a) of each head [B, H], over every action that can be stored, by the definition."""
     first = np.cumsum(case.sizes) - case.sizes
     total = torch.zeros(B, len(case.sizes), dtype=params.dtype)
     for choice in case.classes():
-        matters = case.relevant(*choice)
+        is_active = case.active(*choice)
         for row in range(B):
             p, entropies = torch.ones((), dtype=params.dtype), [torch.zeros((), dtype=params.dtype)] * len(case.sizes)
             for h, size in enumerate(case.sizes):
-                if matters[h]:
+                if is_active[h]:
                     mask = np.ones(size, bool) if masks is None else masks[case.heads[h].name][row]
                     mask = mask if mask.ndim == 1 else mask[choice[case.given[h] or 0]]
                     distribution = torch.softmax(params[row, first[h] : first[h] + size][mask], 0)
@@ -263,7 +267,7 @@ def test_the_bonus_of_each_head_is_that_of_the_enumeration_and_so_is_its_gradien
 
 @every_case
 @every_form
-def test_samples_are_stored_actions_and_follow_the_law(case: Case, form: str) -> None:
+def test_samples_are_stored_actions_and_follow_the_distribution(case: Case, form: str) -> None:
     n = 20_000
     params, masks = logits(0, case)[:1], masks_of(case, form)
     row = flat_row(case, masks)
@@ -294,7 +298,7 @@ def test_the_mode_chooses_head_by_head(form: str) -> None:
 
 @every_case
 @every_form
-def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> None:
+def test_an_inactive_head_gets_exactly_no_gradient(case: Case, form: str) -> None:
     first = np.cumsum(case.sizes) - case.sizes
     masks = masks_of(case, form)
     for choice in case.classes():
@@ -304,45 +308,48 @@ def test_an_irrelevant_head_gets_exactly_no_gradient(case: Case, form: str) -> N
             terms = terms_of(case.family(), params, flat_row(case, masks), action, joint)
             (gradient,) = torch.autograd.grad(terms.log_prob.sum(), params)
             assert gradient.isfinite().all()
-            for h, (matters, size) in enumerate(zip(case.relevant(*choice), case.sizes, strict=True)):
+            for h, (is_active, size) in enumerate(zip(case.active(*choice), case.sizes, strict=True)):
                 own = gradient[:, first[h] : first[h] + size]
-                assert matters or (own == 0).all()
+                assert is_active or (own == 0).all()
 
 
 @every_case
 @every_form
-def test_notes_say_what_was_legal_and_what_was_chosen(case: Case, form: str) -> None:
-    """Without a joint entropy: of a mask that depends on choices, what was in force; of a head that does not matter,
-    one choice, as if legal."""
+def test_the_status_says_what_was_legal_and_what_was_chosen(case: Case, form: str) -> None:
+    """Without a joint entropy: of a conditional mask, what was in force; of an inactive head one choice, as if
+    legal."""
     family, masks = case.family(), masks_of(case, form)
     row = flat_row(case, masks)
     first = np.cumsum(case.sizes) - case.sizes
     segments = Segments.of(case.sizes)
     for choice in case.classes():
-        statistics = family.head_statistics(torch.tensor(choice).expand(B, -1), row, joint_entropy=False)
+        action = torch.tensor(choice).expand(B, -1)
+        statistics = family.head_statistics(action, row, no_log_prob(family, action), joint_entropy=False)
         assert statistics.mask is None
-        assert statistics.packed_masks.shape == (len(segments.place), B)
-        assert (statistics.packed_masks[~segments.is_place] == 0).all()
-        packed_masks = statistics.packed_masks[segments.is_place]
-        assert len(packed_masks) == sum(case.sizes)
+        status = statistics.packed.status
+        assert status.shape == (len(segments.bucketed), B)
+        assert (status[~segments.is_bucketed_real] == 0).all()
+        status = status[segments.is_bucketed_real]
+        assert len(status) == sum(case.sizes)
+        assert statistics.packed.active.shape == (0, B)
         for b, (h, size) in itertools.product(range(B), enumerate(case.sizes)):
             legal = np.ones(size) if masks is None else masks[case.heads[h].name][b]
             given = case.given[h]
             if legal.ndim == 2 and given is not None:
                 legal = legal[choice[given]]
             assert statistics.n_legal[h, b] == legal.sum()
-            matters = bool(statistics.relevant[h, b])
-            expected = legal.astype(float) * matters
-            expected[choice[h]] = 2.0 if legal[choice[h]] or not matters else -2.0
-            assert packed_masks[first[h] : first[h] + size, b].tolist() == expected.tolist()
+            is_active = bool(statistics.active[h, b])
+            expected = legal.astype(float) * is_active
+            expected[choice[h]] = 2.0 if legal[choice[h]] or not is_active else -2.0
+            assert status[first[h] : first[h] + size, b].tolist() == expected.tolist()
 
 
-def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
+def test_a_head_that_is_never_active_may_have_no_legal_choice() -> None:
     """PRUNE is illegal and GERMINATE too: what their slots are does not matter, and nothing becomes NaN."""
     case = CASES["operation, slot, kind"]
-    for wide in (False, True):
+    for conditional in (False, True):
         params = logits(0, case).requires_grad_()
-        nothing = np.zeros((B, 3, 3) if wide else (B, 3), bool)
+        nothing = np.zeros((B, 3, 3) if conditional else (B, 3), bool)
         row = flat_row(case, {"op": np.tile([True, False, False], (B, 1)), "slot": nothing})
         assert row is not None
         family = case.family()
@@ -368,7 +375,7 @@ def test_a_head_that_is_never_relevant_may_have_no_legal_choice() -> None:
         ({"op": [False, True, True], "kind": [[False] * 2, [False] * 2, [True] * 2]}, "'kind' given op = GERMINATE"),
     ],
 )
-def test_a_head_without_a_legal_choice_is_named_with_what_makes_it_relevant(masks: Any, head: str) -> None:
+def test_a_head_without_a_legal_choice_is_named_with_what_makes_it_active(masks: Any, head: str) -> None:
     case = CASES["operation, slot, kind"]
     every = {name: np.ones((B, *np.shape(mask)), bool) for name, mask in masks.items()}
     for name, mask in masks.items():
@@ -393,12 +400,12 @@ def test_compiled_equals_eager(case: Case, form: str) -> None:
     params, new_params = logits(0, case).float(), logits(1, case).float()
     action = family.bind(params, row).sample(torch.Generator().manual_seed(0))
 
-    packed_masks = family.head_statistics(action, row).packed_masks
+    packed = family.head_statistics(action, row, no_log_prob(family, action)).packed
 
     def numbers(params: Tensor, new_params: Tensor, action: Tensor) -> tuple[Tensor, ...]:
         dist = family.bind(params, row)
         other = family.bind(new_params, row)
-        terms = dist.heads(action, packed_masks)
+        terms = dist.heads(action, packed)
         return *terms, dist.log_prob(action), dist.entropy(), dist.kl(other), dist.mode()
 
     torch._dynamo.reset()
@@ -467,19 +474,16 @@ MIXED_HEADS = (
 def test_choices_and_numbers_mix(kind: Any) -> None:
     family = family_for(MIXED, kind, heads=MIXED_HEADS)
     assert family.head_names == ("op", "pair/1", "pair/0", "amount", "bits")
-    n_state_independent = 0 if family.free is None else len(family.free)
-    params = torch.randn(
-        200, family.n_outputs + n_state_independent, generator=torch.Generator().manual_seed(0)
-    ).requires_grad_()
+    params = torch.randn(200, family.n_parameters, generator=torch.Generator().manual_seed(0)).requires_grad_()
     dist = family.bind(params)
     action = dist.sample(torch.Generator().manual_seed(1)).detach()
     terms = terms_of(family, params, None, action)
     op = action[:, 0]
-    statistics = family.head_statistics(action, None)
-    assert torch.equal(statistics.relevant[3], op > 0)
-    assert torch.equal(statistics.relevant[1], op == 2)
-    assert (terms.log_prob[~statistics.relevant.t()] == 0).all()
-    assert (terms.entropy[~statistics.relevant.t()] == 0).all()
+    statistics = family.head_statistics(action, None, no_log_prob(family, action))
+    assert torch.equal(statistics.active[3], op > 0)
+    assert torch.equal(statistics.active[1], op == 2)
+    assert (terms.log_prob[~statistics.active.t()] == 0).all()
+    assert (terms.entropy[~statistics.active.t()] == 0).all()
     assert statistics.n_legal[:, 0].tolist() == [3, 3, 2, 0, 0]
     torch.testing.assert_close(terms.log_prob, dist.head_log_prob(action))
     torch.testing.assert_close(terms.log_prob.sum(-1), dist.log_prob(action))
@@ -524,10 +528,7 @@ def test_mixed_entropy_is_the_mean_surprise() -> None:
 )
 def test_nested_spaces_have_heads_of_their_own(space: spaces.Space[Any]) -> None:
     family = family_for(space)
-    n_state_independent = 0 if family.free is None else len(family.free)
-    dist = family.bind(
-        torch.randn(50, family.n_outputs + n_state_independent, generator=torch.Generator().manual_seed(0))
-    )
+    dist = family.bind(torch.randn(50, family.n_parameters, generator=torch.Generator().manual_seed(0)))
     action = dist.sample(torch.Generator().manual_seed(1))
     assert action.shape == (50, *family.action_shape)
     assert action.dtype == family.action_dtype
@@ -535,7 +536,7 @@ def test_nested_spaces_have_heads_of_their_own(space: spaces.Space[Any]) -> None
     for i in range(50):
         row = {k: v[i] for k, v in batch.items()} if isinstance(batch, dict) else tuple(_row(part, i) for part in batch)
         assert space.contains(row)
-    assert family.head_statistics(action, None).relevant.all()
+    assert family.head_statistics(action, None, no_log_prob(family, action)).active.all()
 
 
 def _row(part: Any, i: int) -> Any:
@@ -544,9 +545,9 @@ def _row(part: Any, i: int) -> Any:
 
 def test_options_for_a_box_reach_the_boxes_and_are_refused_without_one() -> None:
     space = spaces.Dict({"a": spaces.Discrete(2), "x": spaces.Box(-1, 1, (2,))})
-    free = family_for(space, "gaussian", log_std_init=-1.0).free
-    assert free is not None
-    assert free.tolist() == [-1.0, -1.0]
+    log_std = family_for(space, "gaussian", log_std_init=-1.0).state_independent
+    assert log_std is not None
+    assert log_std.tolist() == [-1.0, -1.0]
     only_choices = spaces.Dict({"a": spaces.Discrete(2)})
     refused: list[dict[str, Any]] = [{"kind": "beta"}, {"log_std_init": -1.0}, {"state_dependent_std": True}]
     for options in refused:

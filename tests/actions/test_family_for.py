@@ -31,15 +31,15 @@ def test_kind_chooses_the_family_of_a_box(kind: Any, family: type) -> None:
     assert type(family_for(UNIT, kind)) is family
 
 
-def test_log_std_is_a_free_parameter_or_an_output_of_the_network() -> None:
-    free = family_for(UNIT, "gaussian", log_std_init=-0.5)
-    assert free.n_outputs == 2
-    assert free.free is not None
-    assert free.free.tolist() == [-0.5, -0.5]
+def test_log_std_is_a_state_independent_parameter_or_an_output_of_the_network() -> None:
+    own = family_for(UNIT, "gaussian", log_std_init=-0.5)
+    assert own.n_outputs == 2
+    assert own.state_independent is not None
+    assert own.state_independent.tolist() == [-0.5, -0.5]
     dependent = family_for(UNIT, "gaussian", log_std_init=-0.5, state_dependent_std=True)
     assert dependent.n_outputs == 4
-    assert dependent.free is None
-    at_start = free.bind(torch.tensor([[0.0, 0.0, -0.5, -0.5]]))
+    assert dependent.state_independent is None
+    at_start = own.bind(torch.tensor([[0.0, 0.0, -0.5, -0.5]]))
     torch.testing.assert_close(dependent.bind(torch.zeros(1, 4)).entropy(), at_start.entropy())
 
 

@@ -152,9 +152,9 @@ def test_the_mask_of_a_head_may_depend_on_the_first_head_that_it_names_or_else_o
             HeadSpec("free", 5),
         ),
     )
-    assert [head.given for head in heads] == [2, None, 1, 1]
+    assert [head.mask_parent for head in heads] == [2, None, 1, 1]
     form = MaskForm.of_heads(heads)
-    assert form.contexts == (4, 1, 3, 3)
+    assert form.n_parent_actions == (4, 1, 3, 3)
     assert form.flat_width == 2 + 3 + 4 + 5
     assert form.conditional_width == 4 * 2 + 3 + 3 * 4 + 3 * 5
 
@@ -163,10 +163,10 @@ def test_a_mask_by_head_is_read_head_after_head() -> None:
     form = MaskForm.of(spaces.MultiDiscrete([3, 2]), (OP, HeadSpec("way", 2, relevant_when={"op": 1})))
     flat = form.read({"way": np.array([[True, False]])}, 1, "")
     assert flat.astype(int).tolist() == [[1, 1, 1, 1, 0]]
-    wide = form.read({"way": np.array([[[True, False], [False, True], [True, True]]])}, 1, "")
-    assert wide.astype(int).tolist() == [[1, 1, 1, 1, 0, 0, 1, 1, 1]]
-    assert flat[:, form.widening].astype(int).tolist() == [[1, 1, 1, 1, 0, 1, 0, 1, 0]]
-    assert [form.legal(wide[0], 1, context).tolist() for context in range(3)] == [
+    conditional = form.read({"way": np.array([[[True, False], [False, True], [True, True]]])}, 1, "")
+    assert conditional.astype(int).tolist() == [[1, 1, 1, 1, 0, 0, 1, 1, 1]]
+    assert flat[:, form.flat_columns].astype(int).tolist() == [[1, 1, 1, 1, 0, 1, 0, 1, 0]]
+    assert [form.legal(conditional[0], 1, parent_action).tolist() for parent_action in range(3)] == [
         [True, False],
         [False, True],
         [True, True],

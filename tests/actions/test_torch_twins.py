@@ -67,7 +67,7 @@ every_twin = pytest.mark.parametrize("name", TWINS)
 def bound(name: str, seed: int) -> tuple[Distribution, list[td.Distribution]]:
     space, kind, twin = TWINS[name]
     family = family_for(space, kind)
-    width = family.n_outputs + (0 if family.free is None else len(family.free))
+    width = family.n_parameters
     params = torch.randn(B, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     params *= 0.5  # so that the twin's tanh does not saturate
     return family.bind(params), twin(params)
@@ -75,7 +75,7 @@ def bound(name: str, seed: int) -> tuple[Distribution, list[td.Distribution]]:
 
 def twin_action(name: str, stored: Tensor) -> list[Tensor]:
     """The stored action in the twin's terms: the env's units, one entry per sub-distribution."""
-    if name == "multi_discrete":
+    if name in ("categorical", "multi_discrete"):
         return list(stored.unbind(-1))
     if name == "bernoulli":
         return [stored.double()]

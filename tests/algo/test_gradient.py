@@ -35,7 +35,8 @@ def slow_gradient(learner: Learner, batch: Batch, c: Coefficients) -> Tensor:
         parameter.grad = None
     logits, prediction = policy(batch.observation)
     log_probs = logits - logits.exp().sum(1, keepdim=True).log()
-    ratio = (log_probs[torch.arange(B), batch.action] - batch.log_prob).exp()
+    assert batch.action is not None
+    ratio = (log_probs[torch.arange(B), batch.action.squeeze(1)] - batch.log_prob).exp()
     clipped = ratio.clamp(1 - c.clip_range, 1 + c.clip_range)
     policy_loss = -torch.minimum(ratio * batch.advantages, clipped * batch.advantages)
     value, old = prediction[:, 0], batch.prediction[:, 0]

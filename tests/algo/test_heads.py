@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algo.building import batch_of, gradient_of, make_learner
 from surefoot import PPO
-from surefoot.actions.distribution import Family, HeadStatistics
+from surefoot.actions.distribution import Family, HeadStatistics, PackedHeads
 from surefoot.actions.heads import HeadSpec
 from surefoot.algo.batch import Batch, head_statistics_of
 from surefoot.algo.coefficients import CoefficientPlan
@@ -25,12 +25,11 @@ from surefoot.algo.heads import HeadMetrics, HeadRecord
 from surefoot.algo.learner import Learner
 from surefoot.config import from_flat
 from surefoot.errors import ConfigError
-from surefoot.fast.compiled_step import CompiledStep
 from surefoot.worlds import register_envs
 
 register_envs()
 NAMES = ("op", "slot", "kind")
-NO_PACKED_MASKS = torch.zeros(0, 0)
+NOTHING_PACKED = PackedHeads(*[torch.zeros(0, 0)] * 3)
 
 
 def greenhouse(**settings: Any) -> Learner:
@@ -41,13 +40,11 @@ def head_metrics(
     statistics: HeadStatistics, *pieces: tuple[Tensor, Tensor, Tensor], **settings: Any
 ) -> dict[str, HeadRecord]:
     """Of log-ratio and entropy [A, B] and the places of the rows in the rollout."""
-    n_heads = len(statistics.relevant)
+    n_heads = len(statistics.active)
     config = from_flat(**settings)
     family = SimpleNamespace(head_names=NAMES[:n_heads], head_outputs=(slice(0, 1),) * n_heads)
     coefficients = CoefficientPlan(config.ppo).at(0, 1)
-    metrics = HeadMetrics(
-        cast(Family, family), statistics, statistics.relevant.sum(1).tolist(), coefficients, config.ppo
-    )
+    metrics = HeadMetrics(cast(Family, family), statistics, statistics.active.sum(1).tolist(), coefficients, config.ppo)
     for piece in pieces:
         metrics.add(*piece)
     return metrics.records(torch.ones(1, 1))
@@ -58,7 +55,7 @@ def test_means_by_hand() -> None:
     active = torch.tensor([[True, True, True], [False, True, True]])
     log_ratio = torch.log(torch.tensor([[1.5, 1.0, 1.0], [1.0, 0.5, 2.0]]))
     entropy = torch.tensor([[0.6, 0.3, 0.0], [0.0, math.log(2), 0.0]])
-    statistics = HeadStatistics(active, torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]]), NO_PACKED_MASKS)
+    statistics = HeadStatistics(active, torch.tensor([[3.0, 2.0, 2.0], [4.0, 4.0, 1.0]]), NOTHING_PACKED)
     row = torch.tensor([2, 0, 1])
     op, slot = head_metrics(statistics, (log_ratio[:, row], entropy[:, row], row)).values()
     assert (op.count, slot.count) == (3, 2)
@@ -74,7 +71,7 @@ def test_means_by_hand() -> None:
 
 
 def test_rows_that_are_used_twice_count_twice() -> None:
-    statistics = HeadStatistics(torch.tensor([[True, False]]), torch.full((1, 2), 2.0), NO_PACKED_MASKS)
+    statistics = HeadStatistics(torch.tensor([[True, False]]), torch.full((1, 2), 2.0), NOTHING_PACKED)
     first = (torch.tensor([[0.1, 0.0]]), torch.tensor([[0.5, 0.0]]), torch.tensor([0, 1]))
     second = (torch.tensor([[-0.1]]), torch.tensor([[0.4]]), torch.tensor([0]))
     (op,) = head_metrics(statistics, first, second, kl_estimator="k2").values()
@@ -113,7 +110,7 @@ def test_the_joint_divergence_is_the_same_however_it_is_summed(diagnostics: bool
     assert found[0][1] > 1e-4
 
 
-def test_the_joint_divergence_is_the_sum_over_relevant_heads() -> None:
+def test_the_joint_divergence_is_the_sum_over_active_heads() -> None:
     """F06: over all rows, never a mean of the heads' means."""
     learner = greenhouse(learning_rate=1e-2, n_epochs=4)
     rollout = learner.collect()
@@ -157,7 +154,7 @@ def test_gradient_norms_of_the_heads_are_those_of_their_rows() -> None:
 
 
 class OnlyWait(gymnasium.Env[Any, Any]):
-    """Nothing but waiting is legal, so that the slot is never relevant."""
+    """Nothing but waiting is legal, so that the slot is never active."""
 
     action_heads: Any = (HeadSpec("op", ("WAIT", "ACT")), HeadSpec("slot", 3, relevant_when={"op": "ACT"}))
 
@@ -199,7 +196,7 @@ def rows_of(learner: Learner, gradient: Tensor) -> dict[str, Tensor]:
     return {name: both[rows] for name, rows in zip(learner.family.head_names, learner.family.head_outputs, strict=True)}
 
 
-def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
+def test_a_head_that_the_action_makes_inactive_gets_no_gradient() -> None:
     """F02: not from the advantage, and without a bonus not from the entropy."""
     learner = greenhouse(ent_coef=0.0)
     rollout = learner.collect()
@@ -207,9 +204,9 @@ def test_a_head_that_the_action_makes_irrelevant_gets_no_gradient() -> None:
     everything = rows_of(learner, gradient_of(learner, batch))
     assert all((rows != 0).any() for rows in everything.values())
     assert statistics is not None
-    relevant = statistics.relevant
+    active = statistics.active
     for h, name in enumerate(NAMES[1:], 1):
-        without = batch._replace(weight=torch.where(relevant[h], 0.0, 1.0))
+        without = batch._replace(weight=torch.where(active[h], 0.0, 1.0))
         assert bool(without.weight.any())
         assert (rows_of(learner, gradient_of(learner, without))[name] == 0).all()
 
@@ -235,7 +232,7 @@ def test_the_bonus_is_for_the_joint_entropy() -> None:
     torch.testing.assert_close(got, learner.flat.gradient, rtol=1e-4, atol=1e-8)
 
 
-def test_the_entropy_of_an_update_is_the_joint_one_and_of_a_head_that_of_the_steps_in_which_it_mattered() -> None:
+def test_the_entropy_of_an_update_is_the_joint_one_and_of_a_head_that_of_the_steps_in_which_it_was_active() -> None:
     learner = greenhouse(ent_coef=0.1, n_epochs=1, batch_size=128)
     rollout = learner.collect()
     dist = learner.family.bind(rollout.parameters.flatten(0, 1), rollout.mask.flatten(0, 1))  # type: ignore[union-attr]
@@ -247,7 +244,7 @@ def test_the_entropy_of_an_update_is_the_joint_one_and_of_a_head_that_of_the_ste
         assert record.heads[name].entropy == pytest.approx(plain.heads[name].entropy, rel=1e-5)
 
 
-def test_entropy_coefficients_of_single_heads_act_on_these_heads_and_on_what_makes_them_relevant() -> None:
+def test_entropy_coefficients_of_single_heads_act_on_these_heads_and_on_what_makes_them_active() -> None:
     learner = greenhouse(head_ent_coefs={"slot": 0.5}, vf_coef=0.0)
     found = rows_of(learner, gradient_of(learner, indifferent(learner)))
     assert (found["slot"] != 0).any()
@@ -275,6 +272,51 @@ def test_the_coefficient_of_a_head_is_logged() -> None:
     assert metrics["train/head/op/ent_coef"] == 0.01
 
 
+def several_choices(**settings: Any) -> Learner:
+    return make_learner("surefoot/IdentityMulti-v0", **({"n_steps": 32, "batch_size": 32} | settings))
+
+
+def test_each_choice_of_a_multi_discrete_is_a_head() -> None:
+    """Named by its position, as its masks are."""
+    learner = several_choices()
+    metrics = learner.learn(learner.collect(), 10).update.metrics()
+    sizes = learner.envs.action_space.nvec.tolist()  # type: ignore[attr-defined]  # a MultiDiscrete
+    for k, size in enumerate(sizes):
+        assert metrics[f"train/head/{k}/count"] == learner.config.rollout_rows
+        assert metrics[f"train/head/{k}/entropy"] == pytest.approx(math.log(size), abs=0.1)
+    assert metrics["train/entropy"] == pytest.approx(sum(metrics[f"train/head/{k}/entropy"] for k in range(len(sizes))))
+    assert metrics["train/approx_kl"] == pytest.approx(
+        sum(metrics[f"train/head/{k}/approx_kl"] for k in range(len(sizes))), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("settings", [{"head_ent_coefs": {"1": 0.5}}, {"head_ent_coef_floors": {"1": 0.5}}])
+def test_the_coefficient_of_one_of_several_choices_acts_on_it_alone(settings: dict[str, Any]) -> None:
+    plain, own = several_choices(vf_coef=0.0), several_choices(vf_coef=0.0, **settings)
+    rollouts = [learner.collect() for learner in (plain, own)]
+    outputs = [learner.flat.named()["head.linear.weight"] for learner in (plain, own)]
+    for weight in outputs:  # away from equal choices, where an entropy has no gradient
+        weight[:, 0] += torch.linspace(-1.0, 1.0, len(weight))
+    first, second = (
+        rows_of(learner, gradient_of(learner, batch_of(learner, rollout)))
+        for learner, rollout in zip((plain, own), rollouts, strict=True)
+    )
+    assert not torch.allclose(first["1"], second["1"])
+    for name in set(first) - {"1"}:
+        torch.testing.assert_close(first[name], second[name])
+    metrics = own.learn(rollouts[1], 10).update.metrics()
+    assert metrics["train/head/1/ent_coef"] == 0.5
+
+
+def test_one_choice_is_measured_as_a_whole() -> None:
+    learner = make_learner("CartPole-v1")
+    assert learner.family.head_names == ()
+    metrics = learner.learn(learner.collect(), 10).update.metrics()
+    assert not [key for key in metrics if key.startswith("train/head/")]
+    with pytest.raises(ConfigError, match="the env's actions have no heads"):
+        make_learner("CartPole-v1", head_ent_coefs={"action": 0.1})
+
+
 @pytest.mark.parametrize("field", ["head_ent_coefs", "head_ent_coef_floors"])
 def test_a_coefficient_for_a_head_that_is_not_there_is_an_error(field: str) -> None:
     with pytest.raises(ConfigError, match=rf"ppo.{field}: the heads .* are op, slot, kind, not 'slott'; did you mean"):
@@ -286,29 +328,6 @@ def test_a_coefficient_for_a_head_that_is_not_there_is_an_error(field: str) -> N
 def test_a_floor_that_is_never_reached_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"head_ent_coef_floors: 0\.1 for 'op' is not above the coefficient 0\.2"):
         from_flat(ent_coef=0.2, head_ent_coef_floors={"op": 0.1})
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"ent_coef": 0.01, "head_ent_coefs": {"slot": "linear(0.1, 0)"}},
-        {"kl_estimator": "exact", "target_kl": 0.02},
-    ],
-    ids=["plain", "coefficients", "exact KL"],
-)
-def test_compiled_and_eager_agree(settings: dict[str, Any]) -> None:
-    eager, compiled = (greenhouse(n_epochs=3, learning_rate=1e-3, **settings) for _ in range(2))
-    parts = (compiled.policy, compiled.family, compiled.flat, compiled.optimizer, compiled.config.ppo)
-    compiled.updater.step = CompiledStep(*parts, lambda graph, inputs: graph)
-    for _ in range(5):
-        records = [learner.learn(learner.collect(), 5).update for learner in (eager, compiled)]
-        for name in NAMES:
-            one, other = (record.heads[name] for record in records)
-            assert one.count == other.count
-            assert one.kl == pytest.approx(other.kl, rel=1e-2, abs=1e-6)
-            assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=1e-3)
-    assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
 
 
 def test_pieces_of_a_minibatch_add_up() -> None:

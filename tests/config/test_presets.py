@@ -79,8 +79,8 @@ def test_published_log_stds_are_those_of_the_env_action() -> None:
     for name, log_std in (("Pendulum-v1", 0.0), ("MountainCarContinuous-v0", 0.5)):
         space = gymnasium.make(name).action_space
         family = family_for(space, log_std_init=from_dict(preset(name)).policy.log_std_init)
-        assert family.free is not None
-        entropy = family.bind(torch.cat([torch.zeros(1), family.free])[None]).entropy()
+        assert family.state_independent is not None
+        entropy = family.bind(torch.cat([torch.zeros(1), family.state_independent])[None]).entropy()
         assert float(entropy) == pytest.approx(0.5 * math.log(2 * math.pi * math.e) + log_std)
 
 

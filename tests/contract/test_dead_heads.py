@@ -1,4 +1,4 @@
-"""The contract of environments with factored actions: an irrelevant head changes nothing (F07).
+"""The contract of environments with factored actions: an inactive head changes nothing (F07).
 
 A new environment adds a line to WORLDS; anyone can run `surefoot.worlds.check_dead_heads` on their own.
 """
@@ -25,7 +25,7 @@ WORLDS: dict[str, Callable[[], gymnasium.Env[Any, Any]]] = {
 
 
 @pytest.mark.parametrize("make", WORLDS.values(), ids=WORLDS.keys())
-def test_an_irrelevant_head_changes_nothing(make: Callable[[], gymnasium.Env[Any, Any]]) -> None:
+def test_an_inactive_head_changes_nothing(make: Callable[[], gymnasium.Env[Any, Any]]) -> None:
     assert check_dead_heads(make, n_steps=500) > 100
 
 
@@ -63,7 +63,7 @@ class Leaky(gymnasium.Env[Any, Any]):
 
 @pytest.mark.parametrize("leak", ["reward", "successor", "terminated", "truncated"])
 def test_a_leak_is_found_and_named(leak: str) -> None:
-    with pytest.raises(EnvError, match=rf"the {leak} depends on an irrelevant head \((slot, )?amount|slot"):
+    with pytest.raises(EnvError, match=rf"the {leak} depends on an inactive head \((slot, )?amount|slot"):
         check_dead_heads(lambda: Leaky(leak))
 
 

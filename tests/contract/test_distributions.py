@@ -35,7 +35,7 @@ class Case:
     def params(self, seed: int, scale: float = 1.0, batch: int = B) -> Tensor:
         """Random parameters [batch, n_outputs + n_state_independent] in float64, so that rounding hides nothing."""
         family = self.family()
-        width = family.n_outputs + (0 if family.free is None else len(family.free))
+        width = family.n_parameters
         noise = torch.randn(batch, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         return scale * noise
 
@@ -151,9 +151,9 @@ def test_shapes_and_dtypes(case: Case) -> None:
         assert dist.log_prob(action).dtype == torch.float32
     assert dist.entropy().shape == dist.kl(other).shape == (B,)
     assert dist.entropy().dtype == dist.kl(other).dtype == torch.float32
-    if family.free is not None:
-        assert family.free.dtype == torch.float32
-        assert params.shape[1] == family.n_outputs + len(family.free)
+    if family.state_independent is not None:
+        assert family.state_independent.dtype == torch.float32
+        assert params.shape[1] == family.n_outputs + len(family.state_independent)
 
 
 @every_case

@@ -47,7 +47,7 @@ def _categorical_critic(x: Tensor) -> Tensor:
 
 def _masked_actions(x: Tensor) -> Tensor:
     log_probs = masking.masked_log_softmax(x, MASK)
-    entropy = masking.masked_entropy(log_probs, MASK) + masking.normalized_entropy(log_probs, MASK)
+    entropy = masking.masked_entropy(log_probs, MASK)
     return entropy + log_probs[:, 0]
 
 

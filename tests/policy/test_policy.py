@@ -46,7 +46,7 @@ def observations(n: int = 64, seed: int = 0) -> dict[str, Tensor]:
 @every_action
 def test_parameters_have_the_width_that_the_distribution_wants(action: str) -> None:
     policy, family = build(action)
-    width = family.n_outputs + (0 if family.free is None else family.free.numel())
+    width = family.n_parameters
     assert policy.action_parameters(observations()).shape == (64, width)
 
 

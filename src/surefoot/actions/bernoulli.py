@@ -47,7 +47,6 @@ class BernoulliFamily(Family):
         self._shape = space.shape
         self._dtype = space.dtype
         self.n_outputs = int(np.prod(self._shape))
-        self.free = None
         self.action_shape = (self.n_outputs,)
         self.action_dtype = torch.int64
         self.mask_width = 0

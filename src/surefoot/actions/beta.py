@@ -75,11 +75,10 @@ class BetaFamily(Family):
     def __init__(self, space: spaces.Box) -> None:
         self._codec = BoundedBoxCodec(space)
         self.n_outputs = 2 * self._codec.n_dims
-        self.free = None
         self.action_shape = (self._codec.n_dims,)
         self.action_dtype = torch.float32
         self.mask_width = 0
-        self.neutral = 0.5
+        self.inactive_action = 0.5
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Beta:
         refuse_mask(self, mask)

@@ -15,19 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.actions.head_graph import Dependence
+from surefoot.actions.head_graph import HeadGraph
 from surefoot.math import segments as math_segments
 from surefoot.math.segments import Segments
 
 
 class Conditionals(NamedTuple):
     """L categoricals of H choice heads, entry after entry, and in which of K joint choices of C parent heads each
-    counts; tables on one device. Places are those of `Segments.place`."""
+    counts; tables on one device. Entries are bucketed as `Segments.bucketed` has them."""
 
     segments: Segments
     """Of the categoricals."""
     column: Tensor
-    """[W] the logit at each place."""
+    """[W] the logit of each bucketed entry."""
     flag: Tensor
     """[N] where the flag of each entry stands in a mask."""
     first: Tensor
@@ -41,11 +41,11 @@ class Conditionals(NamedTuple):
     counts: Tensor
     """[L + O, K] 1 where a categorical, or another head, is active in a joint choice."""
     chosen: Tensor
-    """[K·C] the place of the choice of each parent head in each joint choice."""
+    """[K·C] the bucketed entry of the choice of each parent head in each joint choice."""
     is_active: Tensor
     """[K, C, 1] bool: whether the parent head is active itself."""
-    n_blocks: int
-    """How many blocks of the segments, from the first, hold all parent heads."""
+    n_buckets: int
+    """How many buckets of the segments, from the first, hold all parent heads."""
     one_each: bool
     """Whether each head has one categorical, in order."""
 
@@ -60,40 +60,42 @@ class Conditionals(NamedTuple):
         return self.first.gather(0, parent_action) + choice
 
 
-def conditionals_of(heads: Segments, dependence: Dependence, flag: Tensor, parent: list[int | None]) -> Conditionals:
+def conditionals_of(heads: Segments, graph: HeadGraph, flag: Tensor, mask_parent: list[int | None]) -> Conditionals:
     """The tables of heads whose entries are ``heads``, with flags at ``flag`` [V, S] and masks that depend on
-    ``parent``."""
-    sizes = heads.members.sum(0).long().tolist()
-    n_heads, n_parent_actions = len(sizes), dependence.reach.shape[1]
-    active = [(h, v) for h in range(n_heads) for v in range(n_parent_actions) if bool(dependence.reach[:, v, h].any())]
+    ``mask_parent``."""
+    sizes = heads.is_real.sum(1).tolist()
+    n_heads, n_parent_actions = len(sizes), graph.active_given.shape[1]
+    active = [
+        (h, v) for h in range(n_heads) for v in range(n_parent_actions) if bool(graph.active_given[:, v, h].any())
+    ]
     segments = Segments.of([sizes[h] for h, _ in active])
     own = [heads.first[h] + torch.arange(sizes[h]) for h, _ in active]
     column = torch.cat([*own, heads.first[:0]])
     index = torch.zeros(n_parent_actions, n_heads, dtype=torch.int64)
     for i, (h, v) in enumerate(active):
         index[v, h] = i
-    counts = [dependence.reach[:, v, h] for h, v in active]
-    others = dependence.matters[:, n_heads:].to(torch.float32).unbind(1)
+    counts = [graph.active_given[:, v, h] for h, v in active]
+    others = graph.joint_active[:, n_heads:].to(torch.float32).unbind(1)
     owners = [*(h for h, _ in active), *range(n_heads, n_heads + len(others))]
     of_head = torch.zeros(n_heads + len(others), len(owners))
     of_head[owners, range(len(owners))] = 1.0
-    # The parent heads' own categoricals, in the contexts of each joint choice.
-    controls = dependence.controls
-    of_parents = index[dependence.context[:, controls], controls]
-    widths = np.repeat([n for _, n in segments.blocks], [h for h, _ in segments.blocks])
+    # The parent heads' own categoricals, given the parent actions of each joint choice.
+    parents = graph.parents
+    of_parents = index[graph.parent_action[:, parents], parents]
+    widths = np.repeat([n for _, n in segments.buckets], [h for h, _ in segments.buckets])
     begins = torch.from_numpy(np.cumsum(widths) - widths)
-    ends = np.cumsum([h for h, _ in segments.blocks])
+    ends = np.cumsum([h for h, _ in segments.buckets])
     return Conditionals(
         segments,
-        column.index_select(0, segments.place),
+        column.index_select(0, segments.bucketed),
         torch.cat([*(flag[v].index_select(0, x) for (_, v), x in zip(active, own, strict=True)), column[:0]]),
         segments.first[index] if active else index,
-        torch.tensor([h if p is None else p for h, p in enumerate(parent)], dtype=torch.int64),
-        torch.tensor([int(p is not None) for p in parent], dtype=torch.int64),
+        torch.tensor([h if p is None else p for h, p in enumerate(mask_parent)], dtype=torch.int64),
+        torch.tensor([int(p is not None) for p in mask_parent], dtype=torch.int64),
         of_head,
         torch.stack([*counts, *others]),
-        (begins[of_parents] + dependence.joint).flatten(),
-        dependence.matters.index_select(1, controls).unsqueeze(-1),
+        (begins[of_parents] + graph.joint).flatten(),
+        graph.joint_active.index_select(1, parents).unsqueeze(-1),
         int(np.searchsorted(ends, int(of_parents.max()), side="right")) + 1 if of_parents.numel() else 0,
         owners == list(range(len(of_head))),
     )
@@ -111,9 +113,9 @@ class ConditionalTerms(NamedTuple):
 
 
 def conditional_terms(logits: Tensor, status: Tensor, table: Conditionals, others: Tensor | None) -> ConditionalTerms:
-    """From logits [B, S], what was at each place [W, B] as in `segments.chosen` (of all categoricals, with nothing
-    chosen in those that were not active) and the entropies [O, B] of other heads."""
-    log_ps, are_chosen = math_segments.padded_log_softmax(logits, status, table.segments, table.column)
+    """From logits [B, S], the status of each bucketed entry [W, B] as in `segments.chosen` (of all categoricals, with
+    nothing chosen in those that were not active) and the entropies [O, B] of other heads."""
+    log_ps, are_chosen = math_segments.bucketed_log_softmax(logits, status, table.segments, table.column)
     ps = [log_p.exp() for log_p in log_ps]
     log_prob = _joined([torch.where(c, log_p, 0.0).sum(1) for log_p, c in zip(log_ps, are_chosen, strict=True)])
     entropy = _joined([-(p * log_p).sum(1) for p, log_p in zip(ps, log_ps, strict=True)])
@@ -132,15 +134,15 @@ def _joint_probability(ps: list[Tensor], log_ps: list[Tensor], table: Conditiona
     """[K, B] the probability of each joint choice of the parent heads."""
     n_parents = table.is_active.shape[1]
     if n_parents == 1:  # which depends on no other head
-        return _places(ps, table).index_select(0, table.chosen)
-    log_p = _places(log_ps, table).index_select(0, table.chosen)
+        return _entries(ps, table).index_select(0, table.chosen)
+    log_p = _entries(log_ps, table).index_select(0, table.chosen)
     log_p = log_p.view(-1, n_parents, log_p.shape[-1])
     return torch.where(table.is_active, log_p, 0.0).sum(1).exp()
 
 
-def _places(blocks: list[Tensor], table: Conditionals) -> Tensor:
-    """[W′, B] of the first blocks, place after place."""
-    return _joined([block.flatten(0, 1) for block in blocks[: table.n_blocks]])
+def _entries(buckets: list[Tensor], table: Conditionals) -> Tensor:
+    """[W′, B] of the first buckets, entry after entry."""
+    return _joined([bucket.flatten(0, 1) for bucket in buckets[: table.n_buckets]])
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

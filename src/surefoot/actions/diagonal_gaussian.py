@@ -53,7 +53,7 @@ class DiagonalGaussianFamily(Family):
     the box, so that a box of any place and size is like [−1, 1] (P14). Dimensions whose bounds give no unit are stored
     as they are (`BoxCodec.half_width`).
 
-    log σ, in the same units, is one free parameter per dimension that starts at `log_std_init`; with
+    log σ, in the same units, is one state-independent parameter per dimension that starts at `log_std_init`; with
     `state_dependent_std` the network gives it instead, as an offset from `log_std_init`.
     """
 
@@ -63,7 +63,7 @@ class DiagonalGaussianFamily(Family):
         self.log_std_offset = log_std_init if state_dependent_std else None
         self.n_dims = self._codec.n_dims
         self.n_outputs = 2 * self.n_dims if state_dependent_std else self.n_dims
-        self.free = None if state_dependent_std else torch.full((self.n_dims,), log_std_init)
+        self.state_independent = None if state_dependent_std else torch.full((self.n_dims,), log_std_init)
         self.action_shape = (self.n_dims,)
         self.action_dtype = torch.float32
         self.mask_width = 0
@@ -84,7 +84,7 @@ class DiagonalGaussianFamily(Family):
     def output_units(self) -> OutputUnits:
         half_width, centre = torch.from_numpy(self._codec.half_width), torch.from_numpy(self._codec.centre)
         log_half_width = half_width.log()
-        if self.free is not None:
+        if self.state_independent is not None:
             return OutputUnits(half_width, centre, log_half_width)
         ones = torch.ones_like(half_width)
         return OutputUnits(torch.cat([half_width, ones]), torch.cat([centre, log_half_width]), half_width[:0])

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class HeadTerms(NamedTuple):
-    """Of stored actions, by head, [A, B]; 0 where a head is irrelevant (F02)."""
+    """Of stored actions, by head, [A, B]; 0 where a head is inactive (F02)."""
 
     log_prob: Tensor
     """Their sum over the heads is the joint ln p."""
@@ -26,31 +26,42 @@ class HeadTerms(NamedTuple):
     entropy (P13). Where nobody rewards it, the entropies above."""
 
 
+class PackedHeads(NamedTuple):
+    """What a loss asks of the heads of stored actions, whatever the policy is now. Rows stand last: a compiled update
+    computes eight of them at a time."""
+
+    status: Tensor
+    """[W, B] of each entry of each choice: whether it was legal, and whether it was chosen."""
+    active: Tensor
+    """[O, B] 1 where a head that is no choice among n is active, else 0."""
+    log_prob: Tensor
+    """[A, B] of each head, when it acted; 0 where it is inactive."""
+
+
 class HeadStatistics(NamedTuple):
     """What stored actions and their masks say about the heads, whatever the policy is."""
 
-    relevant: Tensor
-    """[A, B] bool: whether the head matters in the action."""
+    active: Tensor
+    """[A, B] bool: whether the head is active in the action."""
     n_legal: Tensor
     """[A, B] how many legal choices the head had; 0 for a head that is no choice among n."""
-    packed_masks: Tensor
-    """[M, B] what `Distribution.heads` wants to know of choices, and of which other heads matter, as numbers."""
+    packed: PackedHeads
     action: Tensor | None = None
-    """[B, *action_shape] the stored actions, if some head is no choice: the packed_masks do not say what it did."""
+    """[B, *action_shape] the stored actions, if some head is no choice: what is packed does not say what it did."""
     mask: Tensor | None = None
-    """[B, M] the masks, if they depend on choices and the packed_masks are for a joint entropy."""
+    """[B, M] the masks, if they depend on parent actions and a joint entropy is asked for."""
 
 
 class OutputUnits(NamedTuple):
     """How the outputs of a policy whose Gaussian actions were in the units of the env become those of the same policy
-    in units of the box: ``(output − shift) / scale``, and ``free − free_shift``. float64."""
+    in units of the box: ``(output − shift) / scale``, and ``state_independent − state_independent_shift``. float64."""
 
     scale: Tensor
     """[n_outputs], 1 for outputs that keep their meaning."""
     shift: Tensor
     """[n_outputs], 0 for outputs that keep their meaning."""
-    free_shift: Tensor
-    """[F] of the parameters that do not depend on the state."""
+    state_independent_shift: Tensor
+    """[F] of the state-independent parameters."""
 
 
 class Distribution(ABC):
@@ -84,11 +95,10 @@ class Distribution(ABC):
         """ln p [B, A] of each of the family's `head_names`; a distribution without heads is one."""
         return self.log_prob(action).unsqueeze(-1)
 
-    def heads(self, action: Tensor | None, packed_masks: Tensor, joint_entropy: bool = True) -> HeadTerms:
-        """The terms of each of the family's `head_names`, from `HeadStatistics.action` and a tensor that begins with
-        the rows of `HeadStatistics.notes`, both made with the same ``joint_entropy``: whether the expected entropies
-        are asked for and will be differentiated. The distribution is bound to `HeadStatistics.mask`, or the whole
-        mask."""
+    def heads(self, action: Tensor | None, packed: PackedHeads, joint_entropy: bool = True) -> HeadTerms:
+        """The terms of each of the family's `head_names`, from `HeadStatistics.action` and `HeadStatistics.packed`,
+        made with the same ``joint_entropy``: whether the expected entropies are asked for and will be differentiated.
+        The distribution is bound to `HeadStatistics.mask`, or the whole mask."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
 
@@ -100,7 +110,7 @@ class Family(ABC):
 
     n_outputs: int
     """Outputs that the policy network must give."""
-    free: Tensor | None
+    state_independent: Tensor | None = None
     """Initial values [F] of the parameters that do not depend on the state, or None."""
     action_shape: tuple[int, ...]
     """Shape of one stored action."""
@@ -108,12 +118,17 @@ class Family(ABC):
     """Dtype of stored actions."""
     mask_width: int
     """Entries of one action's mask; 0 when the family takes none."""
-    neutral: float = 0.0
-    """Entry of the stored action that an irrelevant head takes; its log-probability has a finite gradient."""
+    inactive_action: float = 0.0
+    """Entry of the stored action of an inactive head; its log-probability has a finite gradient."""
     head_names: tuple[str, ...] = ()
-    """Heads of a factored action, whose terms are measured one by one; empty for any other."""
+    """Heads whose terms are measured one by one; empty for an action that is one whole."""
     head_outputs: tuple[slice, ...] = ()
     """The network outputs of each head."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers in one row of what `bind` takes."""
+        return self.n_outputs + (0 if self.state_independent is None else self.state_independent.numel())
 
     @property
     def n_logits(self) -> int:
@@ -122,18 +137,16 @@ class Family(ABC):
 
     @abstractmethod
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Distribution:
-        """Distributions for `params` [B, n_outputs + F]; the caller has appended the free parameters.
+        """Distributions for `params` [B, n_outputs + F]; the caller has appended the state-independent ones.
 
         `mask` [B, mask_width] is True where an action is legal; every row (every sub-action) has a legal one.
         """
 
     def output_units(self) -> OutputUnits:
         """How outputs for actions in the env's units become those that `bind` takes."""
-        ones, n_state_independent = (
-            torch.ones(self.n_outputs, dtype=torch.float64),
-            0 if self.free is None else self.free.numel(),
-        )
-        return OutputUnits(ones, torch.zeros_like(ones), torch.zeros(n_state_independent, dtype=torch.float64))
+        ones = torch.ones(self.n_outputs, dtype=torch.float64)
+        rest = torch.zeros(self.n_parameters - self.n_outputs, dtype=torch.float64)
+        return OutputUnits(ones, torch.zeros_like(ones), rest)
 
     def is_clipped(self, action: Tensor) -> Tensor | None:
         """Which entries [B, D] of stored actions `to_env` clips to the bounds of a Box; None if it never clips."""
@@ -144,22 +157,17 @@ class Family(ABC):
         distribution is not Gaussian in the units of the env."""
         return None
 
-    def head_statistics(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadStatistics:
-        """What stored actions [B, *action_shape] and their masks say about the `head_names`; with ``joint_entropy``
-        also about what could have been chosen."""
+    def head_statistics(
+        self, action: Tensor, mask: Tensor | None, log_prob: Tensor, joint_entropy: bool = True
+    ) -> HeadStatistics:
+        """What stored actions [B, *action_shape], their masks and their log-probabilities [B, A] say about the
+        `head_names`; with ``joint_entropy`` also about what could have been chosen."""
         raise NotImplementedError(f"{type(self).__name__} has no heads")
 
-    def mask_groups(self) -> dict[str, slice]:
-        """The columns of a mask that belong together, by head: one of each group must be legal."""
-        return {"": slice(0, self.mask_width)} if self.mask_width else {}
-
-    def dead_end(self, masks: np.ndarray[Any, Any]) -> tuple[int, str] | None:
+    def dead_end(self, masks: Array) -> tuple[int, str] | None:
         """The first of the masks [N, M] that leaves no legal choice, and for which head; None if all leave one."""
-        for name, columns in self.mask_groups().items():
-            empty = ~masks[:, columns].any(1)
-            if empty.any():
-                return int(np.flatnonzero(empty)[0]), repr(name) if name else ""
-        return None
+        empty = np.flatnonzero(~masks.any(1))
+        return (int(empty[0]), "") if len(empty) else None
 
     @abstractmethod
     def to_env(self, action: Array) -> Any:

@@ -1,8 +1,8 @@
-"""Which heads matter for which choices of others, as tables.
+"""Which heads are active after which choices of others, as tables.
 
-Heads on which others depend are *controls*. Everything that depends on them depends on their joint choice, of which
-there are few, so that relevance is one table look-up, and an expectation over the joint distribution one matrix
-product.
+Heads on which others depend are *parent heads*. Everything that depends on them depends on their joint choice, of which
+there are few, so that which heads are active is one table look-up, and an expectation over the joint distribution one
+matrix product.
 """
 
 from __future__ import annotations
@@ -20,66 +20,68 @@ from surefoot.actions.heads import Head
 from surefoot.errors import ConfigError
 
 MAX_JOINT_CHOICES = 4096
-"""Of all controls together; each is a row of the tables."""
+"""Of all parent heads together; each is a row of the tables."""
 
 
-class Dependence(NamedTuple):
-    """Tables of A heads, the H choice heads before the others, with C controls of G joint choices.
+class HeadGraph(NamedTuple):
+    """Tables of A heads, the H choice heads before the others, with C parent heads of G joint choices.
 
-    K of these can occur: those in which irrelevant controls make choice 0. The *context* of a head is the choice of the
-    head on which its mask may depend, else 0; there are V contexts at most.
+    K of these can occur: those in which inactive parents make choice 0. The *parent action* of a head is the choice of
+    the head on which its mask may depend, else 0; there are V parent actions at most.
     """
 
-    controls: Tensor
+    parents: Tensor
     """[C] which heads they are."""
     stride: Tensor
-    """[C] what one step in a control's choice adds to the number of the joint choice."""
-    relevant: Tensor
-    """[G, A] bool: whether each head matters, by number of the joint choice."""
+    """[C] what one step in a parent's choice adds to the number of the joint choice."""
+    active: Tensor
+    """[G, A] bool: whether each head is active, by number of the joint choice."""
     joint: Tensor
     """[K, C] the joint choices that can occur."""
-    matters: Tensor
-    """[K, A] bool: whether each head matters in them."""
-    context: Tensor
-    """[K, H] the context of each choice head in them."""
-    reach: Tensor
-    """[K, V, H] 1 where a choice head matters and stands in the context."""
-    above: Tensor
-    """[H, C] bool: whether a choice head depends on a control, directly or through others."""
+    joint_active: Tensor
+    """[K, A] bool: whether each head is active in them."""
+    parent_action: Tensor
+    """[K, H] the parent action of each choice head in them."""
+    active_given: Tensor
+    """[K, V, H] 1 where a choice head is active and has the parent action."""
+    ancestors: Tensor
+    """[H, C] bool: whether a choice head depends on a parent head, directly or through others."""
 
-    def to(self, device: torch.device) -> Dependence:
+    def to(self, device: torch.device) -> HeadGraph:
         """The same on another device."""
-        return Dependence(*(x.to(device) for x in self))
+        return HeadGraph(*(x.to(device) for x in self))
 
-    def relevance(self, choice: Tensor) -> Tensor:
-        """Whether each head matters, for choices [B, H] -> bool [B, A]."""
-        number = (choice.index_select(-1, self.controls) * self.stride).sum(-1)
-        return self.relevant.index_select(0, number)
+    def is_active(self, choice: Tensor) -> Tensor:
+        """Whether each head is active, for choices [B, H] -> bool [B, A]."""
+        number = (choice.index_select(-1, self.parents) * self.stride).sum(-1)
+        return self.active.index_select(0, number)
 
 
-def dependence_of(heads: Sequence[Head], wide: bool) -> Dependence:
-    """The tables of heads, choice heads first. Only ``wide`` masks depend on choices, else there is one context."""
-    heads = list(heads) if wide else [replace(head, given=None) for head in heads]
+def head_graph_of(heads: Sequence[Head], conditional: bool) -> HeadGraph:
+    """The tables of heads, choice heads first. Only ``conditional`` masks depend on parent actions."""
+    heads = list(heads) if conditional else [replace(head, mask_parent=None) for head in heads]
     n_choices = sum(head.size is not None for head in heads)
-    controls = sorted(set().union(*(_parents(head) for head in heads)))
-    sizes = [heads[c].size or 1 for c in controls]
-    _require_few(heads, controls, sizes)
-    every = [dict(zip(controls, choice, strict=True)) for choice in itertools.product(*map(range, sizes))]
-    relevant = [[_is_relevant(h, heads, choice) for h in range(len(heads))] for choice in every]
-    occurring = [k for k, choice in enumerate(every) if all(relevant[k][c] or not choice[c] for c in controls)]
-    context = _table([[_context(head, every[k]) for head in heads[:n_choices]] for k in occurring], n_choices)
-    matters = _table([relevant[k] for k in occurring], len(heads)).bool()
-    n_parent_actions = max((heads[head.given].size or 1 for head in heads if head.given is not None), default=1)
-    stands = torch.arange(n_parent_actions)[None, :, None] == context[:, None, :]
-    return Dependence(
-        torch.tensor(controls, dtype=torch.int64),
+    parents = sorted(set().union(*(_parents(head) for head in heads)))
+    sizes = [heads[c].size or 1 for c in parents]
+    _require_few(heads, parents, sizes)
+    every = [dict(zip(parents, choice, strict=True)) for choice in itertools.product(*map(range, sizes))]
+    active = [[_is_active(h, heads, choice) for h in range(len(heads))] for choice in every]
+    occurring = [k for k, choice in enumerate(every) if all(active[k][c] or not choice[c] for c in parents)]
+    parent_action = _table(
+        [[_parent_action(head, every[k]) for head in heads[:n_choices]] for k in occurring], n_choices
+    )
+    joint_active = _table([active[k] for k in occurring], len(heads)).bool()
+    n_parent_actions = max((heads[h.mask_parent].size or 1 for h in heads if h.mask_parent is not None), default=1)
+    has_parent_action = torch.arange(n_parent_actions)[None, :, None] == parent_action[:, None, :]
+    return HeadGraph(
+        torch.tensor(parents, dtype=torch.int64),
         torch.tensor([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=torch.int64),
-        _table(relevant, len(heads)).bool(),
-        _table([list(every[k].values()) for k in occurring], len(controls)),
-        matters,
-        context,
-        (stands & matters[:, None, :n_choices]).to(torch.float32),
-        _table([[c in _ancestors(h, heads) for c in controls] for h in range(n_choices)], len(controls)).bool(),
+        _table(active, len(heads)).bool(),
+        _table([list(every[k].values()) for k in occurring], len(parents)),
+        joint_active,
+        parent_action,
+        (has_parent_action & joint_active[:, None, :n_choices]).to(torch.float32),
+        _table([[c in _ancestors(h, heads) for c in parents] for h in range(n_choices)], len(parents)).bool(),
     )
 
 
@@ -89,8 +91,8 @@ def depth(h: int, heads: Sequence[Head]) -> int:
 
 
 def _parents(head: Head) -> set[int]:
-    """The heads on which the relevance or the mask of a head depends."""
-    return {c for c, _ in head.conditions} | ({head.given} if head.given is not None else set())
+    """The heads that decide whether a head is active, and on which its mask depends."""
+    return {c for c, _ in head.conditions} | ({head.mask_parent} if head.mask_parent is not None else set())
 
 
 def _ancestors(h: int, heads: Sequence[Head]) -> set[int]:
@@ -98,21 +100,21 @@ def _ancestors(h: int, heads: Sequence[Head]) -> set[int]:
     return parents.union(*(_ancestors(c, heads) for c in parents))
 
 
-def _is_relevant(h: int, heads: Sequence[Head], choice: Mapping[int, int]) -> bool:
-    return all(choice[c] in values and _is_relevant(c, heads, choice) for c, values in heads[h].conditions)
+def _is_active(h: int, heads: Sequence[Head], choice: Mapping[int, int]) -> bool:
+    return all(choice[c] in values and _is_active(c, heads, choice) for c, values in heads[h].conditions)
 
 
-def _context(head: Head, choice: Mapping[int, int]) -> int:
-    return 0 if head.given is None else choice[head.given]
+def _parent_action(head: Head, choice: Mapping[int, int]) -> int:
+    return 0 if head.mask_parent is None else choice[head.mask_parent]
 
 
 def _table(rows: Sequence[Sequence[int]], width: int) -> Tensor:
     return torch.tensor(rows, dtype=torch.int64).reshape(len(rows), width)
 
 
-def _require_few(heads: Sequence[Head], controls: Sequence[int], sizes: Sequence[int]) -> None:
+def _require_few(heads: Sequence[Head], parents: Sequence[int], sizes: Sequence[int]) -> None:
     if math.prod(sizes) > MAX_JOINT_CHOICES:
-        named = ", ".join(f"{heads[c].name!r} ({heads[c].size})" for c in controls)
+        named = ", ".join(f"{heads[c].name!r} ({heads[c].size})" for c in parents)
         raise ConfigError(
             f"the heads on which others depend have {math.prod(sizes)} joint choices, more than {MAX_JOINT_CHOICES}: "
             f"{named}. Let heads depend on fewer others"

@@ -1,4 +1,4 @@
-"""Factored actions as data: named heads, some of which matter only for some choices of other heads.
+"""Factored actions as data: named heads, some of which are active only after some choices of other heads.
 
 An environment declares them in its attribute ``action_heads``; adding a head touches no code::
 
@@ -27,10 +27,10 @@ Values = Sequence[int | str] | int | str
 
 @dataclass(frozen=True)
 class HeadSpec:
-    """One head: its name, how many choices it has or what they are called, and when it matters.
+    """One head: its name, how many choices it has or what they are called, and when it is active.
 
-    ``relevant_when`` maps names of other heads to the choices (names or indices) of theirs for which this head
-    matters; all of them must hold, and a head that depends on an irrelevant one is irrelevant too. ``n`` may be left
+    ``relevant_when`` maps names of other heads to the choices (names or indices) of theirs after which this
+    head is active; all of them must hold, and a head that depends on an inactive one is inactive too. ``n`` may be left
     out where the action space tells, and must be for a part that is no choice among n (Box, MultiBinary).
     """
 
@@ -76,9 +76,9 @@ class Head:
     position: int = 0
     """Which of the choices of that part it is."""
     conditions: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(head, choices): this head is relevant if each of these heads is relevant and chose one of its choices."""
-    given: int | None = None
-    """The head on whose choice a mask of this one may depend."""
+    """(head, choices): this head is active if each of these heads is active and chose one of its choices."""
+    mask_parent: int | None = None
+    """The head on whose choice the mask of this one may depend."""
     choice_names: tuple[str, ...] = ()
 
     def says(self, choice: int) -> str:
@@ -89,15 +89,19 @@ class Head:
 def heads_of(space: spaces.Space[Any], declared: Sequence[HeadSpec] | None = None) -> tuple[Head, ...]:
     """The heads of an action space, as the env declares them or as the space has them.
 
-    A Dict's parts are matched by name (a part that is not declared is always relevant), those of other spaces by
+    A Dict's parts are matched by name (a part that is not declared is always active), those of other spaces by
     position. In a nested space names are joined by ``/``, and so are the positions in a MultiDiscrete part.
+    A mask may depend on another head where heads are declared or the space is a Dict or Tuple.
     """
-    places = list(_places(space, ()))
-    specs = [HeadSpec(name, size) for name, size, *_ in places]
+    in_space = list(_space_heads(space, ()))
+    specs = [HeadSpec(name, size) for name, size, *_ in in_space]
     if declared is not None:
-        specs, places = _match(space, tuple(declared), places)
+        specs, in_space = _match(space, tuple(declared), in_space)
     _require_distinct([spec.name for spec in specs])
-    return _resolve(specs, places)
+    heads = _resolve(specs, in_space)
+    if declared is not None or isinstance(space, spaces.Dict | spaces.Tuple):
+        return heads
+    return tuple(replace(head, mask_parent=None) for head in heads)
 
 
 def parts_of(space: spaces.Space[Any], path: Path = ()) -> Iterator[tuple[Path, spaces.Space[Any]]]:
@@ -133,11 +137,11 @@ def nearest(name: str, options: Sequence[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-Place = tuple[str, int | None, Path, int]
+SpaceHead = tuple[str, int | None, Path, int]
 """Name, number of choices, path and position of one head that a space has."""
 
 
-def _places(space: spaces.Space[Any], path: Path) -> Iterator[Place]:
+def _space_heads(space: spaces.Space[Any], path: Path) -> Iterator[SpaceHead]:
     for where, leaf in parts_of(space, path):
         name = "/".join(map(str, where)) or "action"
         if isinstance(leaf, spaces.Discrete):
@@ -151,15 +155,15 @@ def _places(space: spaces.Space[Any], path: Path) -> Iterator[Place]:
 
 
 def _match(
-    space: spaces.Space[Any], declared: tuple[HeadSpec, ...], places: list[Place]
-) -> tuple[list[HeadSpec], list[Place]]:
-    """Declared heads, and the place of each in the space; sizes must agree."""
+    space: spaces.Space[Any], declared: tuple[HeadSpec, ...], in_space: list[SpaceHead]
+) -> tuple[list[HeadSpec], list[SpaceHead]]:
+    """Declared heads, and what the space says of each; sizes must agree."""
     for spec in declared:
         if not isinstance(spec, HeadSpec):
             raise ConfigError(f"action_heads must hold surefoot.HeadSpec, found {spec!r}")
     _require_distinct([spec.name for spec in declared])
     if isinstance(space, spaces.Dict):
-        by_name = {place[0]: place for place in places}
+        by_name = {found[0]: found for found in in_space}
         for spec in declared:
             if spec.name not in by_name:
                 raise ConfigError(
@@ -167,21 +171,20 @@ def _match(
                     f"{nearest(spec.name, list(by_name))}"
                 )
         named = {spec.name for spec in declared}
-        rest = [place for place in places if place[0] not in named]
+        rest = [found for found in in_space if found[0] not in named]
         specs = [*declared, *(HeadSpec(name, size) for name, size, *_ in rest)]
-        places = [*(by_name[spec.name] for spec in declared), *rest]
+        in_space = [*(by_name[spec.name] for spec in declared), *rest]
     else:
-        if len(declared) != len(places):
+        if len(declared) != len(in_space):
             raise ConfigError(
-                f"action_heads has {len(declared)} heads, the action space {space} has {len(places)} parts; a wrapper "
-                "that changes the action space should set action_heads to match, or to None"
+                f"action_heads has {len(declared)} heads, the action space {space} has {len(in_space)} parts; a "
+                "wrapper that changes the action space should set action_heads to match, or to None"
             )
         specs = list(declared)
-    return [_sized(spec, place, space) for spec, place in zip(specs, places, strict=True)], places
+    return [_sized(spec, size, space) for spec, (_, size, *_) in zip(specs, in_space, strict=True)], in_space
 
 
-def _sized(spec: HeadSpec, place: Place, space: spaces.Space[Any]) -> HeadSpec:
-    size = place[1]
+def _sized(spec: HeadSpec, size: int | None, space: spaces.Space[Any]) -> HeadSpec:
     if spec.n is None:
         return HeadSpec(spec.name, size, spec.relevant_when)
     if spec.size != size:
@@ -190,29 +193,29 @@ def _sized(spec: HeadSpec, place: Place, space: spaces.Space[Any]) -> HeadSpec:
     return spec
 
 
-def _resolve(specs: list[HeadSpec], places: list[Place]) -> tuple[Head, ...]:
+def _resolve(specs: list[HeadSpec], in_space: list[SpaceHead]) -> tuple[Head, ...]:
     index = {spec.name: i for i, spec in enumerate(specs)}
     conditions = [_indexed(spec, specs, index) for spec in specs]
     _require_acyclic(specs, conditions)
     operation = next((i for i, spec in enumerate(specs) if spec.size is not None and not conditions[i]), None)
     heads = []
-    for i, (spec, (*_, path, position)) in enumerate(zip(specs, places, strict=True)):
-        given = conditions[i][0][0] if conditions[i] else None if i == operation else operation
-        given = None if spec.size is None else given
+    for i, (spec, (*_, path, position)) in enumerate(zip(specs, in_space, strict=True)):
+        mask_parent = conditions[i][0][0] if conditions[i] else None if i == operation else operation
+        mask_parent = None if spec.size is None else mask_parent
         names = () if spec.n is None or isinstance(spec.n, int) else tuple(spec.n)
-        heads.append(Head(spec.name, spec.size, path, position, conditions[i], given, names))
+        heads.append(Head(spec.name, spec.size, path, position, conditions[i], mask_parent, names))
     return tuple(heads)
 
 
 def choices_first(heads: Sequence[Head]) -> tuple[Head, ...]:
     """The same heads with those that are choices among n before the others."""
     order = sorted(range(len(heads)), key=lambda i: heads[i].size is None)
-    place = {old: new for new, old in enumerate(order)}
+    index = {old: new for new, old in enumerate(order)}
     return tuple(
         replace(
             heads[i],
-            conditions=tuple((place[c], values) for c, values in heads[i].conditions),
-            given=None if (given := heads[i].given) is None else place[given],
+            conditions=tuple((index[c], values) for c, values in heads[i].conditions),
+            mask_parent=None if (parent := heads[i].mask_parent) is None else index[parent],
         )
         for i in order
     )

@@ -1,8 +1,8 @@
 """What a mask of legal actions may look like, and how it is read into one row of flags.
 
-A *flat* mask has one flag for each choice of each head, head after head. A *wide* one has, for each head that can
-depend on another (`Head.given`), such a row for each choice of that other head: `[n_given, n]`, flattened. Which of the
-two an environment gives shows in its width, or in the shapes of its mask by head.
+A *flat* mask has one flag for each choice of each head, head after head. A *conditional* one has, for each head whose
+mask can depend on another (`Head.mask_parent`), such a row for each parent action: `[n_parent_actions, n]`, flattened.
+Which of the two an environment gives shows in its width, or in the shapes of its mask by head.
 """
 
 from __future__ import annotations
@@ -32,22 +32,20 @@ class MaskForm:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     """Choices of each head."""
-    contexts: tuple[int, ...]
+    n_parent_actions: tuple[int, ...]
     """Choices of the head on which each head's mask may depend; 1 if it depends on none."""
 
     @classmethod
     def of(cls, space: spaces.Space[Any], declared: Sequence[HeadSpec] | None = None) -> MaskForm:
-        """For an action space. A mask may depend on another head only where heads are declared, or built from parts."""
-        heads = heads_of(space, declared)
-        plain = declared is None and not isinstance(space, spaces.Dict | spaces.Tuple)
-        return cls.of_heads(heads, plain)
+        """For an action space."""
+        return cls.of_heads(heads_of(space, declared))
 
     @classmethod
-    def of_heads(cls, heads: Sequence[Head], plain: bool = False) -> MaskForm:
-        """For resolved heads; ``plain`` forbids masks that depend on another head."""
+    def of_heads(cls, heads: Sequence[Head]) -> MaskForm:
+        """For resolved heads."""
         choices = [head for head in heads if head.size is not None]
-        contexts = [1 if plain or head.given is None else heads[head.given].size or 1 for head in choices]
-        return cls(tuple(h.name for h in choices), tuple(h.size or 0 for h in choices), tuple(contexts))
+        counts = [1 if head.mask_parent is None else heads[head.mask_parent].size or 1 for head in choices]
+        return cls(tuple(h.name for h in choices), tuple(h.size or 0 for h in choices), tuple(counts))
 
     @cached_property
     def flat_width(self) -> int:
@@ -56,15 +54,15 @@ class MaskForm:
 
     @cached_property
     def conditional_width(self) -> int:
-        """Flags of a wide mask."""
-        return sum(size * count for size, count in zip(self.sizes, self.contexts, strict=True))
+        """Flags of a conditional mask."""
+        return sum(size * count for size, count in zip(self.sizes, self.n_parent_actions, strict=True))
 
     @cached_property
-    def widening(self) -> Array:
-        """The flat column behind each wide one, [conditional_width]."""
+    def flat_columns(self) -> Array:
+        """The column in a flat mask of each flag of a conditional one, [conditional_width]."""
         ends = np.cumsum(self.sizes)
         columns = [np.arange(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
-        return np.concatenate([np.tile(c, n) for c, n in zip(columns, self.contexts, strict=True)])
+        return np.concatenate([np.tile(c, n) for c, n in zip(columns, self.n_parent_actions, strict=True)])
 
     def read(self, given: Any, n_rows: int, whose: str) -> Array:
         """Masks of ``n_rows`` envs, an array or a dict by head with rows first, as flags [n_rows, width].
@@ -108,28 +106,29 @@ class MaskForm:
             return None
         return np.frombuffer(joined, np.bool_).reshape(n, width)
 
-    def legal(self, row: Array, h: int, context: int = 0) -> Array:
-        """The flags of head ``h`` in one mask, flat or wide, if the head on which it depends chose ``context``."""
-        wide = len(row) != self.flat_width
-        first = self._first(h, wide) + (context * self.sizes[h] if wide and self.contexts[h] > 1 else 0)
+    def legal(self, row: Array, h: int, parent_action: int = 0) -> Array:
+        """The flags of head ``h`` in one mask, flat or conditional, after ``parent_action``."""
+        conditional = len(row) != self.flat_width
+        skipped = parent_action if conditional and self.n_parent_actions[h] > 1 else 0
+        first = self._first(h, conditional) + skipped * self.sizes[h]
         return row[first : first + self.sizes[h]]
 
-    def group_starts(self, wide: bool) -> Array:
-        """Where the flags of each head, in each context, begin in a mask."""
-        counts = self.contexts if wide else (1,) * len(self.sizes)
+    def group_starts(self, conditional: bool) -> Array:
+        """Where the flags of each head, for each parent action, begin in a mask."""
+        counts = self.n_parent_actions if conditional else (1,) * len(self.sizes)
         sizes = np.repeat(self.sizes, counts)
         starts: Array = np.cumsum(sizes) - sizes
         return starts
 
-    def _first(self, h: int, wide: bool) -> int:
+    def _first(self, h: int, conditional: bool) -> int:
         """The first column of head ``h``."""
-        counts = self.contexts[:h] if wide else (1,) * h
+        counts = self.n_parent_actions[:h] if conditional else (1,) * h
         return sum(size * count for size, count in zip(self.sizes[:h], counts, strict=True))
 
     def _by_head(self, given: Mapping[Any, Any], n_rows: int, whose: str) -> Array:
         found = np.ones((n_rows, self.flat_width), np.bool_)
         for name, part in given.items():
-            columns = self._flat_columns.get(name)
+            columns = self._columns_by_head.get(name)
             mask = np.asarray(part)
             if columns is None or mask.dtype != np.bool_ or mask.shape != (n_rows, columns.stop - columns.start):
                 return self._any_by_head(given, n_rows, whose)
@@ -150,12 +149,12 @@ class MaskForm:
         return [(size,) for size in self.sizes]
 
     @cached_property
-    def _flat_columns(self) -> dict[str, slice]:
+    def _columns_by_head(self) -> dict[str, slice]:
         ends = np.cumsum(self.sizes).tolist()
         return {name: slice(end - n, end) for name, end, n in zip(self.names, ends, self.sizes, strict=True)}
 
     def _any_by_head(self, given: Mapping[Any, Any], n_rows: int, whose: str) -> Array:
-        """Masks that depend on choices, or are not flags of the usual shape; or an error."""
+        """Conditional masks, or such as are not flags of the usual shape; or an error."""
         unknown = next((name for name in given if name not in self.names), None)
         if unknown is not None:
             raise EnvError(
@@ -163,18 +162,18 @@ class MaskForm:
                 f"{nearest(str(unknown), self.names)}"
             )
         masks = {name: flags(part, f"{whose}, head {name!r},") for name, part in given.items()}
-        wide = any(mask.ndim == 3 for mask in masks.values())
-        found = np.ones((n_rows, self.conditional_width if wide else self.flat_width), np.bool_)
+        conditional = any(mask.ndim == 3 for mask in masks.values())
+        found = np.ones((n_rows, self.conditional_width if conditional else self.flat_width), np.bool_)
         for name, mask in masks.items():
             h = self.names.index(name)
-            size, contexts = self.sizes[h], self.contexts[h] if wide else 1
-            if mask.shape not in ((n_rows, size), (n_rows, self.contexts[h], size)):
-                either = f" or {(self.contexts[h], size)}" if self.contexts[h] > 1 else ""
+            size, count = self.sizes[h], self.n_parent_actions[h] if conditional else 1
+            if mask.shape not in ((n_rows, size), (n_rows, self.n_parent_actions[h], size)):
+                either = f" or {(self.n_parent_actions[h], size)}" if self.n_parent_actions[h] > 1 else ""
                 raise EnvError(f"{whose}, head {name!r}, has shape {mask.shape[1:]}, not {(size,)}{either}")
-            first = self._first(h, wide)
-            block = found[:, first : first + contexts * size].reshape(n_rows, contexts, size)
+            first = self._first(h, conditional)
+            block = found[:, first : first + count * size].reshape(n_rows, count, size)
             block[:] = mask[:, None] if mask.ndim == 2 else mask
-            found[:, first : first + contexts * size] = block.reshape(n_rows, -1)
+            found[:, first : first + count * size] = block.reshape(n_rows, -1)
         return found
 
     def _expected(self) -> str:

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Any
 
 from gymnasium import spaces
 
 from surefoot.actions.bernoulli import BernoulliFamily
 from surefoot.actions.beta import BetaFamily
-from surefoot.actions.categorical import CategoricalFamily
 from surefoot.actions.diagonal_gaussian import LOG_STD_LIMIT, DiagonalGaussianFamily
 from surefoot.actions.distribution import Family
 from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.heads import HeadSpec, heads_of, parts_of
-from surefoot.actions.multi_discrete import MultiDiscreteFamily
 from surefoot.actions.tanh_gaussian import TanhGaussianFamily
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 
-Kind = Literal["auto", "gaussian", "tanh_gaussian", "beta"]
-
-DISCRETE: dict[type[spaces.Space[Any]], Callable[[Any], Family]] = {
-    spaces.Discrete: CategoricalFamily,
-    spaces.MultiDiscrete: MultiDiscreteFamily,
-    spaces.MultiBinary: BernoulliFamily,
-}
-"""Spaces with one family each."""
+GAUSSIAN = {"gaussian": DiagonalGaussianFamily, "tanh_gaussian": TanhGaussianFamily}
+"""For a Box, with ``log_std_init`` and ``state_dependent_std``."""
+OTHER = {"beta": BetaFamily}
+"""For a Box, without settings."""
+KINDS = ("auto", *GAUSSIAN, *OTHER)
 
 
 def family_for(
     space: spaces.Space[Any],
-    kind: Kind = "auto",
+    kind: str = "auto",
     log_std_init: float = 0.0,
     state_dependent_std: bool = False,
     heads: Sequence[HeadSpec] | None = None,
@@ -39,61 +34,43 @@ def family_for(
 
     `kind` chooses among those for a Box ("auto" is "gaussian"); `log_std_init` and `state_dependent_std`
     belong to the two Gaussian kinds. A setting that would have no effect on this space is an error (P12). `heads` says
-    how the parts of the action depend on each other; a Dict or Tuple has heads also without.
+    how the parts of the action depend on each other; a MultiDiscrete, Dict or Tuple has heads also without.
     """
-    if kind not in get_args(Kind):
-        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(get_args(Kind))}.")
+    if kind not in KINDS:
+        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(KINDS)}.")
     if not abs(log_std_init) <= LOG_STD_LIMIT:
         raise ConfigError(f"log_std_init={log_std_init} must be within ±{LOG_STD_LIMIT:g}.")
-    if heads is not None or isinstance(space, spaces.Dict | spaces.Tuple):
-        return _factored(space, kind, log_std_init, state_dependent_std, heads)
-    if isinstance(space, spaces.Box):
+    if heads is None and isinstance(space, spaces.Box):
         return _box_family(space, kind, log_std_init, state_dependent_std)
-    for space_type, family in DISCRETE.items():
-        if isinstance(space, space_type):
-            if kind != "auto":
-                raise ConfigError(
-                    f"kind={kind!r} is for Box action spaces and would have no effect on {space}; leave it at 'auto'."
-                )
-            _refuse_std_options(str(space), log_std_init, state_dependent_std)
-            return family(space)
-    raise UnsupportedSpaceError(
-        f"No action distribution for {space}. Supported: Discrete, MultiDiscrete, MultiBinary, "
-        "floating-point Box, and Dict or Tuple of these. Wrap the environment so that its actions are one of these."
-    )
-
-
-def _factored(
-    space: spaces.Space[Any],
-    kind: Kind,
-    log_std_init: float,
-    state_dependent_std: bool,
-    heads: Sequence[HeadSpec] | None,
-) -> Family:
-    """Settings for a Box go to the parts that are one; without such a part they are refused."""
-
-    def leaf(part: spaces.Space[Any]) -> Family:
-        if isinstance(part, spaces.Box):
-            return family_for(part, kind, log_std_init, state_dependent_std)
-        return family_for(part)
-
     resolved = heads_of(space, heads)
     if not resolved:
         raise UnsupportedSpaceError(f"{space}: the action space is empty.")
     if not any(isinstance(part, spaces.Box) for _, part in parts_of(space)):
         if kind != "auto":
-            raise ConfigError(f"kind={kind!r} is for Box actions and has no effect on {space}; leave it at 'auto'.")
+            raise ConfigError(
+                f"kind={kind!r} is for Box action spaces and would have no effect on {space}; leave it at 'auto'."
+            )
         _refuse_std_options(str(space), log_std_init, state_dependent_std)
-    return FactoredFamily(space, resolved, leaf)
+    if heads is None and isinstance(space, spaces.MultiBinary):
+        return BernoulliFamily(space)
+
+    def leaf_family(leaf: spaces.Space[Any]) -> Family:
+        if isinstance(leaf, spaces.MultiBinary):
+            return BernoulliFamily(leaf)
+        assert isinstance(leaf, spaces.Box), "heads_of knows no other leaf"
+        return _box_family(leaf, kind, log_std_init, state_dependent_std)
+
+    # A lone choice is measured as one whole: by its head it would only be measured twice.
+    return FactoredFamily(
+        space, resolved, leaf_family, by_head=heads is not None or not isinstance(space, spaces.Discrete)
+    )
 
 
-def _box_family(space: spaces.Box, kind: Kind, log_std_init: float, state_dependent_std: bool) -> Family:
-    if kind == "beta":
-        _refuse_std_options("kind='beta'", log_std_init, state_dependent_std)
-        return BetaFamily(space)
-    if kind == "tanh_gaussian":
-        return TanhGaussianFamily(space, log_std_init, state_dependent_std)
-    return DiagonalGaussianFamily(space, log_std_init, state_dependent_std)
+def _box_family(space: spaces.Box, kind: str, log_std_init: float, state_dependent_std: bool) -> Family:
+    if kind in OTHER:
+        _refuse_std_options(f"kind={kind!r}", log_std_init, state_dependent_std)
+        return OTHER[kind](space)
+    return GAUSSIAN["gaussian" if kind == "auto" else kind](space, log_std_init, state_dependent_std)
 
 
 def _refuse_std_options(subject: str, log_std_init: float, state_dependent_std: bool) -> None:

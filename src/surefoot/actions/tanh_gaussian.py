@@ -72,7 +72,7 @@ class TanhGaussianFamily(Family):
         self._nodes = torch.tensor(nodes, dtype=torch.float32)
         self._weights = torch.tensor(weights / weights.sum(), dtype=torch.float32)
         self.n_outputs = self._normal.n_outputs
-        self.free = self._normal.free
+        self.state_independent = self._normal.state_independent
         self.action_shape = self._normal.action_shape
         self.action_dtype = self._normal.action_dtype
         self.mask_width = 0

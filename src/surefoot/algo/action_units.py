@@ -25,7 +25,7 @@ def in_box_units(tensors: Mapping[str, Tensor], flat: FlatParameters, family: Fa
     found[weight] = tensors[weight] / scale.unsqueeze(1)
     found[bias] = (tensors[bias] - shift) / scale
     if free in tensors:
-        found[free] = tensors[free] - units.free_shift.to(torch.float32)
+        found[free] = tensors[free] - units.state_independent_shift.to(torch.float32)
     for name, power in (("optimizer/mean", 1), ("optimizer/square", 2)):
         moments = found[name] = tensors[name].clone()
         for layer in OUTPUT_LAYER[:2]:

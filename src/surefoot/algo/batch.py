@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.actions.distribution import Family, HeadStatistics
+from surefoot.actions.distribution import Family, HeadStatistics, PackedHeads
 from surefoot.algo.estimate import Estimates
 from surefoot.config import Config
 from surefoot.policy.memory import SequenceBatch
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
     observation: dict[str, Tensor]
     action: Tensor | None
-    """None where the packed_masks say all of it."""
+    """None where `heads` says all of it."""
     mask: Tensor | None
     log_prob: Tensor
     parameters: Tensor | None
@@ -37,9 +37,8 @@ class Batch(NamedTuple):
     weight: Tensor
     row: Tensor
     """Position t·N + env in the rollout."""
-    packed_masks: Tensor | None = None
-    """[M + A, B] `HeadStatistics.notes`, then the old log-probability of each head, if the action has heads. Rows stand
-    last here: a compiled update computes eight of them at a time."""
+    heads: PackedHeads | None = None
+    """If the action has heads; rows stand last there."""
     sequences: SequenceBatch | None = None
     """How the rows lie in sequences, for a memory."""
 
@@ -51,18 +50,20 @@ class Batch(NamedTuple):
                 return None
             return x[index] if isinstance(index, slice) else x.index_select(0, index)  # faster than x[index]
 
-        packed_masks = self.packed_masks
-        if packed_masks is not None:
-            packed_masks = packed_masks[:, index] if isinstance(index, slice) else packed_masks.index_select(1, index)
-        fields: Any = [*map(chosen, self[1:-2]), packed_masks]
-        return Batch({name: chosen(x) for name, x in self.observation.items()}, *fields)
+        def chosen_last(x: Tensor) -> Tensor:
+            return x[:, index] if isinstance(index, slice) else x.index_select(1, index)
+
+        heads = None if self.heads is None else PackedHeads(*map(chosen_last, self.heads))
+        fields: Any = map(chosen, self[1:-2])
+        return Batch({name: chosen(x) for name, x in self.observation.items()}, *fields)._replace(heads=heads)
 
     def split(self, sizes: int | list[int]) -> Iterator[Batch]:
         """Pieces of as many rows each (one number divides the rows), one after the other; one call per field, however
-        many there are. They are views, but for `notes` of pieces of different sizes."""
+        many there are. They are views, but for `heads` of pieces of different sizes."""
         leaves = {name: torch.split(x, sizes) for name, x in self.observation.items()}
         fields: Any = [repeat(None) if x is None else torch.split(x, sizes) for x in self[1:-2]]
-        fields.append(repeat(None) if self.packed_masks is None else _split_last(self.packed_masks, sizes))
+        by_field: Any = None if self.heads is None else zip(*(_split_last(x, sizes) for x in self.heads), strict=True)
+        fields.append(repeat(None) if by_field is None else map(PackedHeads._make, by_field))
         for i, row in enumerate(zip(*fields, strict=False)):
             yield Batch({name: pieces[i] for name, pieces in leaves.items()}, *row)
 
@@ -76,7 +77,7 @@ def _split_last(x: Tensor, sizes: int | list[int]) -> Sequence[Tensor]:
 def flatten(
     rollout: Rollout, estimates: Estimates, device: torch.device, statistics: HeadStatistics | None = None
 ) -> Batch:
-    """All rows, [T·N]; ``facts`` of these if the action has heads."""
+    """All rows, [T·N]; ``statistics`` of these if the action has heads."""
 
     def rows(x: Tensor) -> Tensor:
         return x.flatten(0, 1).to(device)
@@ -93,9 +94,7 @@ def flatten(
         prediction=rows(estimates.prediction),
         weight=rows(rollout.valid.to(torch.float32)),
         row=torch.arange(rollout.n_steps * rollout.n_envs, device=device),
-        packed_masks=None
-        if statistics is None
-        else torch.cat([statistics.packed_masks, rows(old_by_head(rollout)).t()]),
+        heads=None if statistics is None else statistics.packed,
     )
 
 
@@ -105,14 +104,11 @@ def head_statistics_of(
     """What the rows [T·N] say about the heads of the action, if it has any; as `Family.head_statistics`."""
     if not family.head_names:
         return None
+    assert rollout.head_log_prob is not None, "it is collected where the family has heads"
+    log_prob = torch.where(rollout.valid.unsqueeze(-1), rollout.head_log_prob, 0.0)
+    action, own = (x.flatten(0, 1).to(device) for x in (rollout.action, log_prob))
     mask = None if rollout.mask is None else rollout.mask.flatten(0, 1).to(device)
-    return family.head_statistics(rollout.action.flatten(0, 1).to(device), mask, joint_entropy)
-
-
-def old_by_head(rollout: Rollout) -> Tensor:
-    """[T, N, A] log-probability at the time of acting, of transitions only."""
-    assert rollout.head_log_prob is not None
-    return torch.where(rollout.valid.unsqueeze(-1), rollout.head_log_prob, 0.0)
+    return family.head_statistics(action, mask, own, joint_entropy)
 
 
 class RowBatches:

@@ -26,7 +26,7 @@ class HeadRows(NamedTuple):
     kl: Tensor
     entropy: Tensor
     active: Tensor
-    """1 where the head matters in the action, else 0."""
+    """1 where the head is active, else 0."""
     inverse_log_legal: Tensor
     """1/ln(number of legal choices); 0 where it is inactive or has only one."""
     clip_range: float
@@ -68,10 +68,10 @@ class HeadMetrics:
         coefficients: Coefficients,
         config: PPOConfig,
     ) -> None:
-        """``facts`` of all rows of the rollout; ``counts`` says in how many transitions each head was active."""
+        """``statistics`` of all rows of the rollout; ``counts`` says in how many transitions each head was active."""
         self.names, self._outputs = family.head_names, family.head_outputs
-        self._active, self._counts = statistics.relevant.to(torch.float32), counts
-        has_choice = statistics.relevant & (statistics.n_legal > 1)
+        self._active, self._counts = statistics.active.to(torch.float32), counts
+        has_choice = statistics.active & (statistics.n_legal > 1)
         self._inverse_log_legal = torch.where(has_choice, 1.0 / statistics.n_legal.clamp(min=2.0).log(), 0.0)
         self._ent_coefs: Sequence[float] | None = coefficients.head_ent_coefs
         self._clip_range, self._config = coefficients.clip_range, config
@@ -79,7 +79,7 @@ class HeadMetrics:
         """Of the values, and of the rows that count."""
 
     def add(self, log_ratio: Tensor, entropy: Tensor, row: Tensor) -> Tensor:
-        """Rows [A, B] and their places in the rollout [B]; their joint divergence [B]."""
+        """Rows [A, B] and their positions in the rollout [B]; their joint divergence [B]."""
         divergence = self._divergence(log_ratio)
         active, inverse = (x.index_select(1, row) for x in (self._active, self._inverse_log_legal))
         ratio = torch.exp(bound_log_ratio(log_ratio, self._config.log_ratio_bound))

@@ -89,21 +89,21 @@ def _policy_terms(
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor] | None]:
     """Log-ratio, entropy and entropy bonus [B], and log-ratio and entropy by head.
 
-    With heads the log-ratio is a sum over the relevant ones, so that a head which the chosen action makes irrelevant
-    gets no gradient from it (F02). The bonus is for the joint entropy, whatever was chosen, and so also for operations
-    that have more choices below them (P13). Where none is paid, the entropy is the sum of the relevant heads', which
-    has the joint one as its mean.
+    With heads the log-ratio is a sum over the active ones, so that a head which the chosen action makes inactive gets
+    no gradient from it (F02). The bonus is for the joint entropy, whatever was chosen, and so also for operations that
+    have more choices below them (P13). Where none is paid, the entropy is the sum of the active heads', which has the
+    joint one as its mean.
     """
-    if batch.packed_masks is None:
+    if batch.heads is None:
         # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
         unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
-        assert batch.action is not None, "without packed_masks the action itself is needed"
+        assert batch.action is not None, "an action without heads is needed itself"
         return distribution.log_prob(batch.action) - batch.log_prob, entropy, coefficients.ent_coef * entropy, None
     rewarded = rewards_entropy(config)
-    heads = distribution.heads(batch.action, batch.packed_masks, rewarded)
-    log_ratio = heads.log_prob - batch.packed_masks[-len(heads.log_prob) :]
+    heads = distribution.heads(batch.action, batch.heads, rewarded)
+    log_ratio = heads.log_prob - batch.heads.log_prob
     expected = heads.expected_entropy if rewarded else heads.expected_entropy.detach()
     entropy, own = expected.sum(0), coefficients.head_ent_coefs
     bonus = coefficients.ent_coef * entropy if own is None else torch.as_tensor(own).to(entropy) @ expected

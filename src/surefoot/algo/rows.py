@@ -57,7 +57,7 @@ class RolloutData:
         if self.rollout.action.dtype != torch.int64:
             return None
         action = self.rollout.action[self.rollout.valid]
-        counts = action.bincount() if action.dim() == 1 else _count_rows(action)
+        counts = action.flatten().bincount() if action.numel() == len(action) else _count_rows(action)
         return counts / counts.sum()
 
     @property

@@ -51,7 +51,7 @@ class Updater:
             batch = batch._replace(parameters=None, mask=batch.mask if statistics is None else statistics.mask)
         heads = None
         if statistics is not None:
-            counts = (statistics.relevant & (batch.weight > 0)).sum(1).tolist()
+            counts = (statistics.active & (batch.weight > 0)).sum(1).tolist()
             heads = HeadMetrics(family, statistics, counts, coefficients, self._ppo)
         metrics = UpdateMetrics(tuple(flat.slices), coefficients, self._ppo, heads)
         self.step.begin()

@@ -38,8 +38,8 @@ ROWS = (
         ),
         formula="log π(a|s) = Σ_h active_h(a)·log π_h(a_h|s)",
         tests=(
-            "tests/algo/test_heads.py::test_a_head_that_the_action_makes_irrelevant_gets_no_gradient",
-            "tests/actions/test_factored.py::test_an_irrelevant_head_gets_exactly_no_gradient",
+            "tests/algo/test_heads.py::test_a_head_that_the_action_makes_inactive_gets_no_gradient",
+            "tests/actions/test_factored.py::test_an_inactive_head_gets_exactly_no_gradient",
         ),
     ),
     Row(
@@ -92,7 +92,7 @@ ROWS = (
         ),
         formula="KL = (1/N)·Σ_t Σ_h active_{t,h}·k3(d_{t,h})",
         tests=(
-            "tests/algo/test_heads.py::test_the_joint_divergence_is_the_sum_over_relevant_heads",
+            "tests/algo/test_heads.py::test_the_joint_divergence_is_the_sum_over_active_heads",
             "tests/actions/test_factored.py::test_terms_by_head_add_up_to_the_joint_ones",
         ),
     ),
@@ -109,7 +109,7 @@ ROWS = (
             "gets no gradient for."
         ),
         tests=(
-            "tests/contract/test_dead_heads.py::test_an_irrelevant_head_changes_nothing",
+            "tests/contract/test_dead_heads.py::test_an_inactive_head_changes_nothing",
             "tests/contract/test_dead_heads.py::test_a_leak_is_found_and_named",
         ),
     ),

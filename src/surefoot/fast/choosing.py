@@ -19,17 +19,6 @@ FORBIDDEN = np.float32(-1e30)
 """In place of the logits of illegal entries: no noise makes up for it, and differences do not overflow."""
 
 
-class ChoiceTables(NamedTuple):
-    """H heads whose masks do not depend on choices."""
-
-    sizes: Array
-    """[H] how many choices each has."""
-    number: Array
-    """[H] choices times these, added up, are the number of the joint choice."""
-    relevant: Array | None
-    """[G, H] which heads matter, by number of the joint choice; None if all do always."""
-
-
 class Level(NamedTuple):
     """L heads that can be drawn at once; tables [L, n] have an entry for each choice of each."""
 
@@ -38,31 +27,27 @@ class Level(NamedTuple):
     column: Array
     """Where the logit of each choice stands; a head with fewer than n choices repeats its first."""
     flag: Array
-    """Where the flag of each choice stands in the mask, in context 0."""
+    """Where the flag of each choice stands in the mask, for parent action 0."""
     step: Array | None
-    """How much farther it stands in the next context; None if there are none."""
-    given: Array
-    """The head that decides the context."""
+    """How much farther it stands for the next parent action; None if the mask depends on none."""
+    parent: Array
+    """The head whose choice is the parent action."""
 
     @classmethod
-    def of(cls, heads: Array, column: Array, flag: Array, step: Array, given: Array) -> Self:
+    def of(cls, heads: Array, column: Array, flag: Array, step: Array, parent: Array) -> Self:
         """Some of the ``heads`` of whole tables."""
         steps = step[heads] if step[heads].any() else None
-        return cls(heads, column[heads], flag[heads], steps, given[heads])
+        return cls(heads, column[heads], flag[heads], steps, parent[heads])
 
 
 class Chooser:
     """Draws the choices of all heads."""
 
-    def __init__(self, levels: Sequence[Level], number: Array, relevant: Array) -> None:
-        """``relevant`` [G, H] by number of the joint choice of the controls: choices [H] times ``number`` [H]."""
+    def __init__(self, levels: Sequence[Level], number: Array, active: Array) -> None:
+        """``active`` [G, H] by number of the joint choice of the parent heads: choices [H] times ``number`` [H]."""
         self._levels, self._number = levels, number
-        self._relevant = None if relevant.all() else relevant
-        self._n_heads = relevant.shape[1]
-
-    def tables(self, sizes: Sequence[int]) -> ChoiceTables:
-        """For the compiled side, if no mask depends on a choice."""
-        return ChoiceTables(np.array(sizes), self._number, self._relevant)
+        self._active = None if active.all() else active
+        self._n_heads = active.shape[1]
 
     def __call__(self, logits: Array, mask: Array | None, log_noise: Array) -> Array:
         """Logits [N, S], mask [N, M] and ln of noise [N, H, n] ~ Exponential(1) -> choices [N, H]."""
@@ -72,8 +57,8 @@ class Chooser:
             choice = gumbel_max(z.take(level.column, 1), log_noise)
         else:
             choice = self._one_after_another(logits, mask, log_noise)
-        if self._relevant is not None:
-            choice *= self._relevant[choice @ self._number]
+        if self._active is not None:
+            choice *= self._active[choice @ self._number]
         return choice
 
     def _one_after_another(self, logits: Array, mask: Array | None, log_noise: Array) -> Array:
@@ -83,7 +68,7 @@ class Chooser:
         for level in self._levels:
             z = logits.take(level.column, 1)
             if mask is not None:
-                flag = level.flag if level.step is None else level.flag + level.step * choice[:, level.given]
+                flag = level.flag if level.step is None else level.flag + level.step * choice[:, level.parent]
                 z = np.where(mask[rows, flag], z, FORBIDDEN)
             choice[:, level.heads] = gumbel_max(z, log_noise[:, level.heads])
         return choice

@@ -17,7 +17,7 @@ from torch.func import functional_call, grad_and_value
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from surefoot.actions.distribution import Family
+from surefoot.actions.distribution import Family, PackedHeads
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.objective import StepMetrics, needs_divergence, objective
@@ -77,8 +77,8 @@ class CompiledStep(Step):
         self._names = flat.names_in(policy)
         self._compiler = compiler
         self._runs: dict[tuple[int, ...], tuple[Run, list[int]]] = {}
-        """By numbers of rows, of tensors, of flags in a mask and of rows in memory from one note to the next: the
-        compiled function, and which tensors it reads."""
+        """By numbers of rows, of tensors, of flags in a mask and of rows in memory from one packed entry to the next:
+        the compiled function, and which tensors it reads."""
         n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_coef_floors else 0
         self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
         self._given: Coefficients | None = None
@@ -99,12 +99,12 @@ class CompiledStep(Step):
         count = batch.weight.shape[0]
         if batch.sequences is not None and batch.sequences.length.shape[0] != count:
             raise ValueError(f"{batch.sequences.length.shape[0]} sequences are not padded to {count}, as many as rows")
-        mask, packed_masks = batch.mask, batch.packed_masks
+        mask, heads = batch.mask, batch.heads
         kind = (
             count,
             len(rows),
             0 if mask is None else mask.shape[1],
-            0 if packed_masks is None else packed_masks.stride(0),
+            0 if heads is None else heads.status.stride(0),
         )
         if kind not in self._runs:
             self._runs[kind] = self._record(batch, rows)
@@ -208,12 +208,14 @@ def tensors_of(batch: Batch) -> list[Tensor]:
     sequences = (
         () if batch.sequences is None else (batch.sequences.length, batch.sequences.first, batch.sequences.states)
     )
-    return [*batch.observation.values(), *[x for x in batch[1:-1] if x is not None], *sequences]
+    return [*batch.observation.values(), *[x for x in batch[1:-2] if x is not None], *(batch.heads or ()), *sequences]
 
 
 def with_tensors(batch: Batch, tensors: list[Tensor]) -> Batch:
     """A batch like ``batch`` of other tensors; the inverse of `tensors_of`."""
     left = iter(tensors)
     observation = {name: next(left) for name in batch.observation}
-    fields: Any = [None if x is None else next(left) for x in batch[1:-1]]
-    return Batch(observation, *fields)._replace(sequences=None if batch.sequences is None else SequenceBatch(*left))
+    fields: Any = [None if x is None else next(left) for x in batch[1:-2]]
+    heads = None if batch.heads is None else PackedHeads(*(next(left) for _ in batch.heads))
+    sequences = None if batch.sequences is None else SequenceBatch(*left)
+    return Batch(observation, *fields)._replace(heads=heads, sequences=sequences)

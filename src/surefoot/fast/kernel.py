@@ -25,7 +25,6 @@ _SIGNATURES = {
     "gru_forward": [_POINTER] * 10 + [_NUMBER] * 5,
     "gru_backward": [_POINTER] * 8 + [_NUMBER] * 4,
     "act": [_POINTER] + [_NUMBER] * 3,
-    "choose": [_POINTER, _NUMBER] + [_POINTER] * 3 + [_NUMBER] * 3 + [_POINTER] * 3,
 }
 
 
@@ -77,10 +76,10 @@ class Kernel:
     def __init__(self, library: Any) -> None:
         for name, signature in _SIGNATURES.items():
             function = getattr(library, name)
-            function.argtypes, function.restype = signature, _NUMBER if name == "choose" else None
+            function.argtypes, function.restype = signature, None
         self.lstm_forward, self.lstm_backward = library.lstm_forward, library.lstm_backward
         self.gru_forward, self.gru_backward = library.gru_forward, library.gru_backward
-        self.act, self.choose = library.act, library.choose
+        self.act = library.act
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, also in another process, is the kernel of that process."""

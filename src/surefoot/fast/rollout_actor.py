@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from surefoot.fast.compiled_choice import CompiledChoice
 from surefoot.fast.cpu_actor import CpuActor
 from surefoot.fast.host_sampling import host_sampler
 from surefoot.fast.kernel import Kernel
@@ -25,7 +24,6 @@ class FastActor(RolloutActor):
         self._small = CpuActor.of(actor.policy, observation, rollout.state.numpy(), self._parameters)
         self._sampler = host_sampler(actor.family) if actor.device.type == "cpu" else None
         self._noise: Array | None = None
-        self._choice: CompiledChoice | None = None
         self.kernel: Kernel | None = None
         """Compiled functions, once they are there."""
 
@@ -34,7 +32,6 @@ class FastActor(RolloutActor):
             self._small.refresh(self.kernel)
         if self._sampler is not None:
             self._noise = self._sampler.noise(self._rollout.n_steps, self._rollout.n_envs, self._generator)
-        self._choice = self._compiled_choice()
 
     def forward(self, t: int) -> None:
         if self._small is None:
@@ -43,23 +40,9 @@ class FastActor(RolloutActor):
             self._small(t)
 
     def sample(self, t: int, mask: Array | None, step: int) -> None:
-        if self._choice is not None:
-            all_can = self._choice(t)
-            if mask is not None and not all_can:
-                require_legal(mask, self._actor.family, step)
-        elif self._sampler is None or self._noise is None:
+        if self._sampler is None or self._noise is None:
             self._plain.sample(t, mask, step)
         else:
             if mask is not None:
                 require_legal(mask, self._actor.family, step)
             self._action[t] = self._sampler.sample(self._parameters[t], mask, self._noise[t])
-
-    def _compiled_choice(self) -> CompiledChoice | None:
-        """The kernel's drawing, if there is a kernel and all of the action is choices."""
-        if self.kernel is None or self._sampler is None or self._noise is None:
-            return None
-        mask = None if self._rollout.mask is None else self._rollout.mask.numpy()
-        tables = self._sampler.tables(0 if mask is None else mask.shape[2])
-        if tables is None:
-            return None
-        return CompiledChoice(self.kernel, tables, self._parameters, mask, self._noise, self._action)

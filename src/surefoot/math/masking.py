@@ -6,36 +6,27 @@ import torch
 from torch import Tensor
 
 
+def illegal_logit(dtype: torch.dtype) -> float:
+    """In place of illegal logits: half the lowest number, so that the difference to a legal one is finite."""
+    return torch.finfo(dtype).min / 2
+
+
 def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """Log-probabilities over the legal actions, [..., K] -> [..., K].
 
-    An illegal action gets the most negative finite number of the dtype: its probability is exactly 0, its
-    logit (whatever it holds, NaN included) has no influence and gets no gradient, and nothing is infinite,
-    also in float16 and bfloat16. A single legal action has log-probability 0. A row without any legal action
-    is a caller's error (`rows_without_legal_action`); here it gives the same stand-in everywhere.
+    An illegal action gets `illegal_logit`: its probability is exactly 0, its logit (whatever it holds, NaN included)
+    has no influence and gets no gradient, and nothing is infinite, also in float16 and bfloat16. A single legal action
+    has log-probability 0. A row without any legal action gives the same stand-in everywhere.
     """
-    legal = mask.bool()
-    lowest = torch.finfo(logits.dtype).min
-    log_probs = torch.log_softmax(torch.where(legal, logits, lowest), dim=-1)
+    illegal = illegal_logit(logits.dtype)
+    log_probs = torch.log_softmax(torch.where(mask, logits, illegal), dim=-1)
     # A legal action that is hopelessly unlikely may underflow to −inf in half precision.
-    return torch.where(legal, log_probs.clamp(min=lowest), lowest)
+    return torch.where(mask, log_probs.clamp(min=illegal), illegal)
 
 
 def masked_entropy(log_probs: Tensor, mask: Tensor) -> Tensor:
     """H = −Σ_legal p·log p in nats, [..., K] -> [...]. 0 with one legal action."""
     # 0 stands in where p = 0: the term p·log p is 0 there, with gradient 0.
-    counts = mask.bool() & (log_probs > torch.finfo(log_probs.dtype).min)
+    counts = mask & (log_probs > illegal_logit(log_probs.dtype))
     safe = torch.where(counts, log_probs, 0.0)
     return -(torch.where(counts, torch.exp(safe), 0.0) * safe).sum(-1)
-
-
-def normalized_entropy(log_probs: Tensor, mask: Tensor) -> Tensor:
-    """H/ln(number of legal actions), in [0, 1], [..., K] -> [...]; 0 where at most one action is legal."""
-    n_legal = mask.bool().sum(-1)
-    most = torch.log(n_legal.clamp(min=2).to(log_probs.dtype))
-    return torch.where(n_legal > 1, masked_entropy(log_probs, mask) / most, 0.0)
-
-
-def rows_without_legal_action(mask: Tensor) -> Tensor:
-    """True where no action is legal: bool [..., K] -> bool [...]."""
-    return ~mask.bool().any(-1)

@@ -16,8 +16,8 @@ from surefoot.critics.base import Critic
 from surefoot.critics.build import build_critic, with_auxiliary
 from surefoot.nets.init import Initializer
 from surefoot.policy.encoder import Encoder
-from surefoot.policy.head import ActionHead
 from surefoot.policy.memory import Memory, SequenceBatch, build_memory
+from surefoot.policy.output_layer import ActionOutput
 from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.side_by_side import SideBySide
 from surefoot.spaces import CONTEXT_LEAF, Layout
@@ -33,13 +33,13 @@ class PolicyOutput(NamedTuple):
 
 
 class Policy(nn.Module):
-    """Encoder -> (memory) -> action head, and encoder -> (memory) -> critic, with own or shared trunks."""
+    """Encoder -> (memory) -> action output, and encoder -> (memory) -> critic, with own or shared trunks."""
 
     def __init__(
         self,
         encoder: Encoder | OwnEncoder,
         memory: Memory | None,
-        head: ActionHead,
+        head: ActionOutput,
         value_encoder: Encoder | OwnEncoder | SideBySide,
         value_memory: Memory | None,
         critic: Critic,
@@ -163,7 +163,7 @@ def _build(
     init = Initializer(generator, config.policy.ortho_init)
     encoder = _encoder(layout, config.policy, init, own)
     memory = build_memory(config, encoder.n_outputs, init)
-    head = ActionHead(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
+    head = ActionOutput(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
     value_encoder = encoder if config.policy.shared else _value_encoder(layout, config, init, own)
     value_memory = memory if config.memory.shared else build_memory(config, value_encoder.n_outputs, init)
     n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs

@@ -73,7 +73,7 @@ class Rollout:
     log_prob: Tensor
     """[T, N] at the time of acting."""
     head_log_prob: Tensor | None
-    """[T, N, A] the same by head, 0 where a head was irrelevant; None if the action has no heads."""
+    """[T, N, A] the same by head, 0 where a head was inactive; None if the action has no heads."""
     parameters: Tensor
     """[T, N, P] of the acting distribution."""
     reward: Tensor

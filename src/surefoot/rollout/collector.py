@@ -44,10 +44,9 @@ class Collector:
         self._policy, self._family, self.normalizer = actor.policy, actor.family, actor.normalizer
         self._cost_key, self._needs_costs, self._context = cost_key, needs_costs, context
         policy, family = actor.policy, actor.family
-        n_parameters = family.n_outputs + (0 if family.free is None else family.free.numel())
         hidden = policy.value_hidden
         self.rollout = Rollout.allocate(
-            n_steps, envs.n_envs, layout, family, n_parameters, (policy.state_size, hidden.stop - hidden.start)
+            n_steps, envs.n_envs, layout, family, family.n_parameters, (policy.state_size, hidden.stop - hidden.start)
         )
         self._context_rows: Array | None = None
         if context is not None:

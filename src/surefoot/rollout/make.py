@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 from surefoot.config.schema import Vectorization
 from surefoot.errors import FOREIGN, ConfigError, EnvError, SurefootError
 from surefoot.hedging.registration import register_envs as register_hedging
-from surefoot.market.registration import register_envs as register_market
+from surefoot.market.registration import register_market
 from surefoot.rollout.recipe import recipe_of
 from surefoot.vector.group import Env, EnvGroup
 from surefoot.vector.gymnasium_vector import VectorEnvs

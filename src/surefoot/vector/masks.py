@@ -99,7 +99,7 @@ class MaskRows:
         self._width[i] = 0
 
     def all(self) -> Array | None:
-        """Masks of all envs [N, M], all flat or all wide; None if no env gives any."""
+        """Masks of all envs [N, M], all flat or all conditional; None if no env gives any."""
         if self._taken is not None:
             return self._taken
         self.settle()
@@ -112,7 +112,7 @@ class MaskRows:
         rows = self._rows[:, :high].copy()
         if low < high:
             flat = self._width == low
-            rows[flat] = rows[flat][:, self.form.widening]
+            rows[flat] = rows[flat][:, self.form.flat_columns]
         return rows
 
     def saved(self, i: int) -> list[int] | None:

@@ -19,11 +19,11 @@ Env = gymnasium.Env[Any, Any]
 def check_dead_heads(
     make: Callable[[], Env], heads: Sequence[HeadSpec] | None = None, n_steps: int = 1000, seed: int = 0
 ) -> int:
-    """Play two envs from one seed with random legal actions that differ in irrelevant heads only, and raise `EnvError`
+    """Play two envs from one seed with random legal actions that differ in inactive heads only, and raise `EnvError`
     at the first difference in reward, successor or end.
 
     Heads are those that the env declares, unless given; masks those of its ``action_masks``. Answers in how many steps
-    some head was irrelevant; 0 has shown nothing.
+    some head was inactive; 0 has shown nothing.
     """
     one, other = make(), make()
     declared = heads if heads is not None else one.get_wrapper_attr("action_heads")
@@ -38,7 +38,7 @@ def check_dead_heads(
         for what, a, b in zip(("successor", "reward", "terminated", "truncated"), *results, strict=False):
             if not same(a, b):
                 raise EnvError(
-                    f"step {step}: the {what} depends on an irrelevant head ({', '.join(dead)}): it is {a!r} after the "
+                    f"step {step}: the {what} depends on an inactive head ({', '.join(dead)}): it is {a!r} after the "
                     f"action {action!r} and {b!r} after {twin!r}"
                 )
         ended = results[0][2] or results[0][3]
@@ -49,7 +49,7 @@ def check_dead_heads(
 
 
 class _Player:
-    """Draws random legal actions, and twins that differ in what does not matter."""
+    """Draws random legal actions, and twins that differ in inactive heads."""
 
     def __init__(self, env: Env, heads: tuple[Head, ...], seed: int) -> None:
         self._env, self._heads, self._form = env, heads, MaskForm.of_heads(heads)
@@ -61,7 +61,7 @@ class _Player:
         """An action, its twin, and the names of the heads in which they may differ."""
         heads, space = self._heads, self._env.action_space
         choices = self._choices()
-        dead = [h for h in range(len(heads)) if not self._matters(h, choices)]
+        dead = [h for h in range(len(heads)) if not self._is_active(h, choices)]
         others = {h: int(self._rng.integers(heads[h].size or 1)) for h in dead if heads[h].size is not None}
         sample, another = space.sample(), space.sample()
         kept = {heads[h].path for h in range(len(heads)) if h not in dead}
@@ -82,15 +82,15 @@ class _Player:
         found: dict[int, int] = {}
         while len(found) < len(self._form.sizes):
             for h, size in enumerate(self._form.sizes):
-                given_by = self._heads[h].given
-                if h not in found and (given_by is None or given_by in found):
-                    context = 0 if given_by is None else found[given_by]
-                    legal = np.arange(size) if row is None else np.flatnonzero(self._form.legal(row, h, context))
+                parent = self._heads[h].mask_parent
+                if h not in found and (parent is None or parent in found):
+                    parent_action = 0 if parent is None else found[parent]
+                    legal = np.arange(size) if row is None else np.flatnonzero(self._form.legal(row, h, parent_action))
                     found[h] = int(self._rng.choice(legal)) if len(legal) else 0
         return found
 
-    def _matters(self, h: int, choices: Mapping[int, int]) -> bool:
-        return all(choices[c] in values and self._matters(c, choices) for c, values in self._heads[h].conditions)
+    def _is_active(self, h: int, choices: Mapping[int, int]) -> bool:
+        return all(choices[c] in values and self._is_active(c, choices) for c, values in self._heads[h].conditions)
 
     def _action(self, choices: Mapping[int, int], source: Callable[[Any], Any]) -> Any:
         parts: dict[Any, Any] = {}

@@ -9,13 +9,14 @@ from surefoot.actions.distribution import Family
 from surefoot.nets.init import POLICY_GAIN, Initializer
 
 
-class ActionHead(nn.Module):
-    """A linear layer, followed by the family's free parameters (such as a Gaussian's log_std) if it has any."""
+class ActionOutput(nn.Module):
+    """A linear layer, followed by the family's state-independent parameters (a Gaussian's log_std) if it has any."""
 
     def __init__(self, n_features: int, family: Family, init: Initializer) -> None:
         super().__init__()
         self.linear = init(nn.Linear(n_features, family.n_outputs), POLICY_GAIN)
-        self.free = None if family.free is None else nn.Parameter(family.free.clone())
+        own = family.state_independent
+        self.free = None if own is None else nn.Parameter(own.clone())
 
     def forward(self, features: Tensor) -> Tensor:
         outputs: Tensor = self.linear(features)

@@ -1,4 +1,4 @@
-"""Categoricals side by side equal distributions one by one."""
+"""Choices side by side equal choices one by one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from reference import segments as slow
+from reference import categoricals as slow
 from reference.layouts import QUICK, generator, normal, seeds
-from surefoot.math import segments as fast
+from surefoot.actions.categorical import Categoricals
 from surefoot.math.segments import Segments
 
 SIZES = [(3, 1, 5, 2), (4, 4), (1,), (7,)]
@@ -29,29 +29,22 @@ def layout(seed: int, sizes: tuple[int, ...], masked: bool) -> tuple[Tensor, Ten
 @pytest.mark.parametrize("sizes", SIZES)
 @QUICK
 @given(seed=seeds)
-def test_every_distribution_is_normalized_by_itself(seed: int, sizes: tuple[int, ...], masked: bool) -> None:
+def test_every_choice_is_normalized_by_itself(seed: int, sizes: tuple[int, ...], masked: bool) -> None:
     logits, others, mask = layout(seed, sizes, masked)
     segments = Segments.of(sizes)
-    distributions, new = (fast.normalize(x, mask, segments) for x in (logits, others))
-    log_probs = fast.log_probs(distributions, segments)
+    old, new = (Categoricals(segments.pad(x), segments.pad_mask(mask)) for x in (logits, others))
+    entropy, divergence, mode = old.entropy(), old.kl(new), old.draw(None)
+    log_prob = old.log_prob(mode)
     legal = torch.ones_like(logits, dtype=torch.bool) if mask is None else mask
     for row in range(len(logits)):
         start = 0
         for h, size in enumerate(sizes):
             where = slice(start, start + size)
             p, q = (slow.softmax(x[row, where].tolist(), legal[row, where].tolist()) for x in (logits, others))
-            assert log_probs[row, where].exp().tolist() == pytest.approx(p, rel=1e-12)
-            assert float(fast.entropy(distributions, segments)[row, h]) == pytest.approx(
-                slow.entropy(p), rel=1e-9, abs=1e-12
-            )
-            assert float(fast.kl(distributions, new, segments)[row, h]) == pytest.approx(
-                slow.kl(p, q), rel=1e-9, abs=1e-12
-            )
+            assert old.log_probs[row, h, :size].exp().tolist() == pytest.approx(p, rel=1e-12)
+            assert float(entropy[row, h]) == pytest.approx(slow.entropy(p), rel=1e-9, abs=1e-12)
+            assert float(divergence[row, h]) == pytest.approx(slow.kl(p, q), rel=1e-9, abs=1e-12)
             best = max(range(size), key=lambda j: p[j])
-            assert int(fast.draw(distributions, segments, None)[row, h]) == best
-            choice = torch.zeros(len(logits), len(sizes), dtype=torch.int64)
-            choice[row, h] = best
-            assert float(fast.log_prob(distributions, choice, segments)[row, h]) == pytest.approx(
-                math.log(p[best]), abs=1e-12
-            )
+            assert int(mode[row, h]) == best
+            assert float(log_prob[row, h]) == pytest.approx(math.log(p[best]), abs=1e-12)
             start += size

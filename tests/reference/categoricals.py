@@ -1,4 +1,4 @@
-"""Slow, obvious twins of `surefoot.math.segments`: one distribution at a time, in Python numbers."""
+"""Slow, obvious twins of `surefoot.actions.categorical`: one choice at a time, in Python numbers."""
 
 from __future__ import annotations
 
