@@ -172,10 +172,10 @@ def test_a_state_survives_the_checkpoint_format_and_other_markets_refuse_it() ->
     chosen = [rng.uniform(-1, 1, (4, 1)).astype(np.float32) for _ in range(50)]
     for action in chosen[:25]:
         envs.step(action)
-    state = json.loads(json.dumps(envs.state()))
+    state = json.loads(json.dumps(envs.state_dict()))
     expected = [envs.step(action).reward.tobytes() for action in chosen[25:]]
     again = VectorEnvs(Market(prices, 4, episode_length=20, seed=9))
-    again.load_state(state)
+    again.load_state_dict(state)
     assert [again.step(action).reward.tobytes() for action in chosen[25:]] == expected
     saved = Market(prices, 4, episode_length=20).state_dict()
     with pytest.raises(EnvStateError, match="150 bars, this one has 140"):
