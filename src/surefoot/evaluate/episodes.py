@@ -27,6 +27,8 @@ class Seen(NamedTuple):
     """[M] which of them are at the start of an episode."""
     step: int
     """Vector steps so far."""
+    reward: Array
+    """[M] what each was paid for its last step; of no meaning at the start of an episode."""
 
 
 Act = Callable[[Seen], Any]
@@ -91,17 +93,17 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool 
     started, steps = len(rows), 0
     for i in playing:
         observation = envs.reset_one(i, seed + i)
-    fresh, guard = np.ones(len(rows), np.bool_), Guard(normalizes)
+    start, reward, guard = np.ones(len(rows), np.bool_), np.zeros(len(rows)), Guard(normalizes)
     while rows.size:
         seen = {name: array[rows] for name, array in observation.items()}
         guard.observations(seen, steps, rows)
         masks = envs.action_masks()
-        actions = act(Seen(seen, None if masks is None else masks[rows], rows, fresh[rows], steps))
-        fresh[:] = False
+        actions = act(Seen(seen, None if masks is None else masks[rows], rows, start[rows], steps, reward[rows]))
+        start[:] = False
         for place, i in enumerate(rows.tolist()):
-            reward, terminated, truncated, info = envs.step_one(i, row_of(actions, place))
-            guard.check(np.array([reward]), "reward", steps, np.array([i]))
-            total[i] += reward
+            reward[i], terminated, truncated, info = envs.step_one(i, row_of(actions, place))
+            guard.check(reward[i : i + 1], "reward", steps, np.array([i]))
+            total[i] += reward[i]
             length[i] += 1
             if not (terminated or truncated):
                 continue
@@ -112,7 +114,7 @@ def play(envs: EnvGroup, act: Act, n_episodes: int, seed: int, normalizes: bool 
                 successes[episode] = success
             if started < n_episodes:
                 envs.reset_one(i, seed + started)
-                playing[i], fresh[i] = started, True
+                playing[i], start[i] = started, True
                 total[i] = length[i] = 0
                 started += 1
             else:

@@ -27,10 +27,10 @@ def play_together(envs: Envs, act: Act, n_episodes: int, seed: int, normalizes: 
     successes = np.full(n_episodes, UNTOLD, np.int8)
     observation, guard = envs.reset(seed), Guard(normalizes)
     start, active = np.ones(n, np.bool_), np.ones(n, np.bool_)
-    steps, left = 0, n_episodes
+    steps, left, reward = 0, n_episodes, np.zeros(n)
     guard.observations(observation, steps)
     while left:
-        step = envs.step(act(Seen(observation, _masks(envs, active), every, start, steps)))
+        step = envs.step(act(Seen(observation, _masks(envs, active), every, start, steps, reward)))
         guard.check(step.reward, "reward", steps)
         guard.observations(step.observation, steps)
         if step.dropped.any():
@@ -47,7 +47,7 @@ def play_together(envs: Envs, act: Act, n_episodes: int, seed: int, normalizes: 
             left -= len(counted)
             total[ended] = length[ended] = 0
         start = step.terminated | step.truncated | ~step.valid
-        observation, active = step.observation, step.active
+        observation, active, reward = step.observation, step.active, step.reward
         steps += 1
     told = (successes == 1).tolist() if (successes != UNTOLD).all() else ()
     return Evaluation(tuple(returns.tolist()), tuple(lengths.tolist()), tuple(told))

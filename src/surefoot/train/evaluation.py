@@ -89,16 +89,22 @@ def evaluate(learner: Learner, envs: Envs, n_episodes: int, seed: int, determini
 
 
 def _acting(learner: Learner, n_envs: int, seed: int, deterministic: bool) -> Act:
-    """The agent in ``n_envs`` envs, with a random stream and memory states of its own."""
+    """The agent in ``n_envs`` envs, with a random stream, memory states and returns so far of its own."""
     sampler = torch.Generator(learner.device).manual_seed(seed)
     states: Array | None = None
     if learner.policy.state_size:
         states = np.zeros((n_envs, learner.policy.state_size), np.float32)
 
+    context = None if learner.actor.context is None else learner.actor.context.anew(n_envs)
+
     def act(seen: Seen) -> Any:
         before = None if states is None else states[seen.rows]
+        shown = None
+        if context is not None:
+            context.follow(seen.rows, seen.reward, seen.start)
+            shown = context.columns()[seen.rows]
         actions, after = learner.actor(
-            seen.observation, before, seen.start, seen.masks, sampler, deterministic, seen.step, seen.rows
+            seen.observation, before, seen.start, seen.masks, sampler, deterministic, seen.step, seen.rows, shown
         )
         if states is not None:
             states[seen.rows] = after

@@ -57,6 +57,18 @@ class EpisodeContext:
         self.running[ended] = 0.0
         self.weight[ended] = 1.0
 
+    def follow(self, rows: Array, reward: Array, start: Array) -> None:
+        """The envs ``rows`` [M] were paid ``reward`` [M] since, or are at the start of an episode."""
+        running, weight = self.running[rows], self.weight[rows]
+        self.running[rows] = np.where(start, 0.0, running + weight * reward)
+        self.weight[rows] = np.where(start, 1.0, weight * self.discount)
+
+    def anew(self, n_envs: int) -> EpisodeContext:
+        """Other envs, at the start of their episodes, seen in the same unit."""
+        other = EpisodeContext(n_envs, self.discount)
+        other.set_unit(self.origin, self.scale)
+        return other
+
     def forget_open(self, n_envs: int) -> None:
         """All envs, now so many, start new episodes."""
         self.running, self.weight = np.zeros(n_envs), np.ones(n_envs)
