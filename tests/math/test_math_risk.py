@@ -16,6 +16,7 @@ from surefoot.math.risk import (
     cvar_from_quantiles,
     cvar_from_samples,
     mean_cvar,
+    mixture_cvar_from_quantiles,
     var_from_atoms,
     var_from_quantiles,
     var_from_samples,
@@ -200,3 +201,23 @@ def test_cpw_by_hand_overweights_both_tails() -> None:
     assert float(cpw_from_quantiles(-extremes, 0.71)) > float(-extremes.mean())
     with pytest.raises(ValueError, match="gamma"):
         cpw_from_quantiles(extremes, 0.2)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("alpha", [0.05, 0.25])
+def test_the_cvar_of_a_mixture_is_that_of_pooled_samples(alpha: float) -> None:
+    """N(−1, 1) and N(2, ¼), equally likely; the mean of their CVaRs is far above (R05)."""
+    rng = torch.Generator().manual_seed(0)
+    noise = torch.randn(2, 500_000, generator=rng, dtype=torch.float64)
+    pooled = torch.cat([noise[0] - 1.0, 0.5 * noise[1] + 2.0])
+    normal = torch.distributions.Normal(0.0, 1.0).icdf(midpoints(64)).double()
+    quantiles = torch.stack([normal - 1.0, 0.5 * normal + 2.0])
+    found = float(mixture_cvar_from_quantiles(quantiles, alpha))
+    assert found == pytest.approx(float(cvar_from_samples(pooled, alpha)), rel=0.01)
+    assert found < float(cvar_from_quantiles(quantiles, alpha).mean()) - 0.5
+
+
+def test_the_mixture_of_one_is_itself() -> None:
+    q = torch.linspace(-3.0, 4.0, 40, dtype=torch.float64)
+    found = mixture_cvar_from_quantiles(q[None], 0.2)
+    assert float(found) == pytest.approx(float(cvar_from_quantiles(q, 0.2)), rel=2e-3)

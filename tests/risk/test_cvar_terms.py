@@ -78,8 +78,8 @@ def test_signals_telescope_to_the_shortfall_wherever_rollouts_cut_an_episode(dis
 
 def test_its_critic_learns_an_undiscounted_sum_that_ends_with_the_episode_and_sees_the_return_so_far() -> None:
     plain, discounted = constraint().auxiliary, constraint(limit_per_episode=None, limit_discounted=1.0).auxiliary
-    assert (plain.name, plain.discount, plain.ends_with_truncation, plain.n_context) == ("shortfall", 1.0, True, 1)
-    assert (discounted.discount, discounted.n_context) == (1.0, 2)
+    assert (plain.name, plain.discount, plain.ends_with_truncation, plain.n_context) == ("shortfall", 1.0, True, 2)
+    assert (discounted.discount, discounted.n_context) == (1.0, 3)
     step = by_step().auxiliary
     assert (step.discount, step.ends_with_truncation, step.n_context) == (0.5, False, 0)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from surefoot.bench.risk_cases import WORLDS
 from surefoot.bench.risk_report import flips, judge
 from surefoot.bench.risk_runs import train
+from surefoot.train.ppo import PPO
 
 UPDATES = {"arm": 100, "portfolio": 400, "cliff": 80, "costly": 60}
 TOLERANCE = 0.1
@@ -24,3 +26,29 @@ def test_the_policy_is_about_the_best_one_without_a_limit_and_under_two(name: st
         assert outcome.losses[0] <= TOLERANCE, outcome
         assert max(outcome.violations, default=0.0) <= TOLERANCE, outcome
     assert flips(found)
+
+
+def test_a_tail_is_learned_from_rollouts_shorter_than_an_episode() -> None:
+    """R08: twelve steps an episode, four a rollout. The tail alone says: nothing into the asset that crashes.
+
+    Envs are out of step with each other, because half of them start in the middle. An agent that is only credited for
+    episodes that end in the rollout learns from the last steps alone, and holds the asset in all others.
+    """
+    agent = PPO(
+        "surefoot/CrashPortfolio-v0",
+        env_kwargs={"n_steps": 12},
+        n_envs=128,
+        seed=0,
+        n_steps=4,
+        batch_size=256,
+        n_epochs=8,
+        learning_rate="linear(3e-3, 0)",
+        policy={"hidden_sizes": (16,), "log_std_init": -1.0},
+        risk={"kind": "cvar_objective", "alpha": 0.2, "cvar_weight": 1.0},
+        compile=False,
+    )
+    agent.learn(40_000)
+    times = np.linspace(-1.0, 0.8, 12, dtype=np.float32)[:, None]
+    weights = agent.predict(times, deterministic=True)[0]
+    assert weights.max() < 0.15
+    assert agent.logger_values["risk/tail_episodes"] > 0.0

@@ -362,7 +362,7 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
 )
 
 EPISODES, EVALUATION, CLOCK = "rollout/episode_statistics.py", "evaluate/episodes.py", "train/loop.py"
-LEARNER, RISK, TAIL, COST = "algo/learner.py", "risk/", "risk/tail.py", "risk/cost.py"
+LEARNER, RISK, TAIL, COST = "algo/learner.py", "risk/", "risk/shortfall.py", "risk/cost.py"
 
 ELSEWHERE: tuple[Declared, ...] = (
     Declared("rollout/ep_rew_mean", EPISODES, "mean", "reward", "Raw return of the recent episodes."),
@@ -406,14 +406,24 @@ ELSEWHERE: tuple[Declared, ...] = (
         "share",
         "Returns of finished episodes within the predicted quantile of that level in % (R05).",
     ),
-    Declared(
-        "risk/waiting", RISK, "count", "updates", "Rollouts in which no episode ended, so that the risk term waited."
-    ),
-    Declared("risk/cvar", TAIL, "value", "reward", "CVaR of the returns of recent episodes."),
+    Declared("risk/cvar", TAIL, "value", "reward", "CVaR of the returns of recent episodes, or of rewards of steps."),
+    Declared("risk/cvar_se", TAIL, "value", "reward", "Standard error of that estimate."),
     Declared("risk/var", TAIL, "value", "reward", "VaR of them."),
-    Declared("risk/level", TAIL, "value", "share", "Share of the episodes that is in the tail."),
-    Declared("risk/episodes", TAIL, "count", "episodes", "Episodes that the estimate rests on."),
-    Declared("risk/credited_fraction", TAIL, "mean", "share", "Steps whose episode ended within the rollout."),
+    Declared("risk/level", TAIL, "value", "share", "Share of them that is in the tail."),
+    Declared("risk/sample", TAIL, "count", "episodes or steps", "How many the estimate rests on."),
+    Declared("risk/tail_episodes", TAIL, "count", "episodes", "Episodes of the tail that ended in this rollout (R08)."),
+    Declared("risk/tail_episodes_wanted", TAIL, "value", "episodes", "How many would teach steadily."),
+    Declared("risk/tail_steps", TAIL, "count", "steps", "Steps of the tail in this rollout, for a limit per step."),
+    Declared(
+        "risk/shortfall_explained_variance",
+        "algo/estimate.py",
+        "value",
+        "share",
+        "Explained variance of the critic of the shortfall.",
+    ),
+    Declared(
+        "risk/rollouts_without_episode", COST, "count", "updates", "Rollouts in which no episode with a cost ended."
+    ),
     Declared(
         "risk/cvar_predicted",
         "risk/calibration.py",
@@ -432,12 +442,12 @@ ELSEWHERE: tuple[Declared, ...] = (
     Declared(
         "risk/violation", RISK, "value", "reward or cost", "By how much the limit is broken; negative if there is room."
     ),
-    Declared("risk/spread", RISK, "std", "reward or cost", "Standard deviation of what is limited, over episodes."),
+    Declared("risk/std", RISK, "std", "reward or cost", "Standard deviation of what is limited."),
     Declared("risk/multiplier", "risk/multiplier.py", "value", "1", "Lagrange multiplier (R03)."),
     Declared("risk/multiplier_integral", "risk/multiplier.py", "value", "1", "Its integral part."),
     Declared("risk/cost", COST, "mean", "cost", "Cost of the recent episodes."),
     Declared(
-        "risk/cost_explained_variance", "algo/shaping.py", "value", "share", "Explained variance of the cost critic."
+        "risk/cost_explained_variance", "algo/estimate.py", "value", "share", "Explained variance of the cost critic."
     ),
     Declared("time/fps", CLOCK, "mean", "steps/s", "Env steps per second since training began."),
     Declared("time/time_elapsed", CLOCK, "value", "s", "Time since training began."),
@@ -451,7 +461,13 @@ ELSEWHERE: tuple[Declared, ...] = (
     Declared("eval/episodes", EVALUATION, "count", "episodes", "Episodes played."),
     Declared("eval/success_rate", EVALUATION, "mean", "share", "Episodes that ended with is_success."),
     Declared("eval/best_mean_reward", "train/callbacks.py", "max", "reward", "Best mean_reward so far."),
-    Declared("warn/thin_tail", TAIL, "value", "episodes", "Episodes in the tail, if fewer than one."),
+    Declared(
+        "warn/limit_unreachable",
+        "risk/reachability.py",
+        "value",
+        "std",
+        "Violation that does not fall although the multiplier has grown large.",
+    ),
     Declared("warn/env_restarts", LEARNER, "count", "envs", "Worker processes that were started again."),
 )
 

@@ -52,7 +52,7 @@ ROWS = (
         holds=(
             "The multiplier λ rises with the violation and falls while there is room, never below 0. It has no upper "
             "bound, and no clamp that makes the largest violation count as none. The unit of the limit is in the name "
-            "of the setting (per episode, discounted). λ and the violation are logged and saved."
+            "of the setting (per step, per episode, discounted). λ and the violation are logged and saved."
         ),
         why=(
             "A λ that is capped at 1 cannot enforce a limit that costs more than that. A limit without its unit is "
@@ -64,7 +64,6 @@ ROWS = (
             "tests/risk/test_multiplier.py::test_there_is_no_upper_bound",
             "tests/risk/test_cvar_terms.py::test_the_limit_is_of_the_quantity_in_its_name",
         ),
-        planned="a limit per step",
     ),
     Row(
         id="R04",
@@ -87,6 +86,10 @@ ROWS = (
             "gap, and nobody can tell a bad critic from a bad comparison."
         ),
         formula="gap = CVaR_α(mixture over s₀ of Z(s₀)) − CVaR_α(returns of episodes)",
+        tests=(
+            "tests/risk/test_calibration.py::test_a_right_critic_has_no_gap_although_starting_states_differ",
+            "tests/math/test_math_risk.py::test_the_cvar_of_a_mixture_is_that_of_pooled_samples",
+        ),
     ),
     Row(
         id="R06",
@@ -109,6 +112,10 @@ ROWS = (
             "stays broken for ever."
         ),
         formula="I ← max(0, I + η·violation) at every update",
+        tests=(
+            "tests/risk/test_multiplier.py::test_a_violation_that_shrinks_forever_moves_it_as_plain_ascent_does",
+            "tests/risk/test_multiplier.py::test_the_default_rate_never_ends_at_zero",
+        ),
     ),
     Row(
         id="R08",
@@ -121,6 +128,12 @@ ROWS = (
         why=(
             "If only episodes that end within the rollout are credited, the steps of all others silently learn to be "
             "risk-neutral. Long episodes are then never made safe."
+        ),
+        formula="r_t = u(x_{t+1}) − u(x_t),  u(x) = min(0, x − VaR_α)/α,  x the return of the episode so far",
+        tests=(
+            "tests/risk/test_cvar_terms.py::test_signals_telescope_to_the_shortfall_wherever_rollouts_cut_an_episode",
+            "tests/risk/test_cvar_terms.py::test_steps_are_credited_in_rollouts_in_which_no_episode_ends",
+            "tests/small_worlds/test_limits.py::test_a_tail_is_learned_from_rollouts_shorter_than_an_episode",
         ),
     ),
 )

@@ -117,14 +117,15 @@ def read_episode_return(given: Any, n_rows: int, context: EpisodeContext | None)
     if given is None:
         raise ConfigError("risk.observe_return: predict needs episode_return, the sum of the rewards so far")
     try:
-        parts = np.atleast_2d(np.asarray(given, np.float64).reshape(context.n_columns, -1))
-        running, weight = parts[0], parts[1] if context.n_columns == 2 else np.ones(n_rows)
+        discounted = context.discount < 1.0
+        parts = np.asarray(given, np.float64).reshape(2 if discounted else 1, -1)
+        running, weight = parts[0], parts[1] if discounted else np.ones(n_rows)
         if running.shape != (n_rows,) or not np.isfinite(parts).all():
             raise ValueError
     except (TypeError, ValueError):
         pair = " (with a discounted limit, two: the sum and the next reward's discount)"
         raise ConfigError(
             f"episode_return must be one finite number for each of the {n_rows} observations"
-            f"{pair if context.n_columns == 2 else ''}, got {given!r}"
+            f"{pair if context.discount < 1.0 else ''}, got {given!r}"
         ) from None
     return context.seen(running, weight)

@@ -17,8 +17,9 @@ LARGEST = 10.0
 class EpisodeContext:
     """Σ γ^k·r_k of each env's open episode, k counted from its first step, and γ^k of the step to come.
 
-    Networks see the first as (x − origin)/scale and, if γ < 1, the second beside it, since what is still to come then
-    counts γ^k times. Until a unit is known they see 0.
+    Networks see the first as z = (x − origin)/scale, and its negative part, because a shortfall bends at 0, which
+    smooth layers would have to learn. If γ < 1 they also see the second, since what is still to come then counts γ^k
+    times. Until a unit is known they see 0.
     """
 
     def __init__(self, n_envs: int, discount: float) -> None:
@@ -43,7 +44,7 @@ class EpisodeContext:
     def seen(self, running: NDArray[np.float64], weight: NDArray[np.float64]) -> Array:
         """The same for returns so far and discounts [N] that are given."""
         x = np.clip((running - self.origin) / self.scale, -LARGEST, LARGEST)
-        parts = [x] if self.discount == 1.0 else [x, weight]
+        parts = [x, np.minimum(x, 0.0)] if self.discount == 1.0 else [x, np.minimum(x, 0.0), weight]
         return np.stack(parts, 1).astype(np.float32)
 
     def after(self, reward: NDArray[np.float64]) -> Array:
@@ -87,4 +88,4 @@ class EpisodeContext:
 
 def n_context_columns(discount: float) -> int:
     """How many numbers tell networks how an episode stands."""
-    return 1 if discount == 1.0 else 2
+    return 2 if discount == 1.0 else 3
