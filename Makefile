@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-memory bench-rewards faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards faults docs clean
 
 setup: $(STAMP)
 
@@ -14,10 +14,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,market,hourly]'
 	touch $@
 
-demo: setup  ## train CartPole with live progress, then evaluate it
-	rm -rf runs/demo
-	$(BIN)/surefoot train CartPole-v1 --preset --run-dir runs/demo
-	$(BIN)/surefoot eval runs/demo --episodes 50
+demo: setup  ## train a risk-neutral and a CVaR agent to hedge an option, beside classical rules
+	$(BIN)/surefoot demo --out runs/demo
 
 test: setup  ## the tests, within ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -50,6 +48,9 @@ bench-critics: $(VENV)/.peers  ## distributional critics beside the scalar one, 
 
 bench-risk: setup  ## limits on worlds with known answers, into benchmarks/results/risk.md
 	$(BIN)/surefoot bench risk
+
+bench-hedging: setup  ## hedging agents beside classical rules and published figures, into benchmarks/results/hedging.md
+	$(BIN)/python benchmarks/hedging.py --jobs 2
 
 bench-rewards: setup  ## rewards of any size with the defaults, into benchmarks/results/reward_scales.md
 	$(BIN)/python benchmarks/reward_scales.py

@@ -217,6 +217,7 @@ def test_the_cvar_of_a_mixture_is_that_of_pooled_samples(alpha: float) -> None:
     assert found < float(cvar_from_quantiles(quantiles, alpha).mean()) - 0.5
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_the_mixture_of_one_is_itself() -> None:
     q = torch.linspace(-3.0, 4.0, 40, dtype=torch.float64)
     found = mixture_cvar_from_quantiles(q[None], 0.2)

@@ -209,6 +209,13 @@ def presets(arguments: argparse.Namespace) -> None:
         print(f"{name}: " + ", ".join(f"{k}={v}" for k, v in flat.items()))
 
 
+def demo(arguments: argparse.Namespace) -> None:
+    """``surefoot demo``."""
+    from surefoot.bench.hedging import demo as run_demo
+
+    say(f"The picture is {run_demo(arguments.out, say, arguments.seed)}")
+
+
 def bench(arguments: argparse.Namespace) -> None:
     """``surefoot bench risk``; exit code 1 if something does not hold."""
     from surefoot.bench.risk import bench_risk

@@ -114,6 +114,14 @@ def build_parser() -> Parser:
 
     commands.add_parser("presets", help="list published settings", description="List published settings.")
 
+    demo = commands.add_parser(
+        "demo",
+        help="train two agents to hedge an option",
+        description="Train a risk-neutral and a CVaR agent to hedge an option, and show both beside classical rules.",
+    )
+    demo.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where the picture goes")
+    demo.add_argument("--seed", type=whole_number, default=0, help="of the training (default: 0)")
+
     bench = commands.add_parser("bench", help="run a benchmark", description="Train on worlds whose answers are known.")
     bench.add_argument("what", choices=["risk"], help="risk: tail and cost limits, into RESULTS/risk.md")
     bench.add_argument("--results", type=Path, default=Path("benchmarks/results"), metavar="DIR", help="where to write")
@@ -164,6 +172,7 @@ def _run(arguments: argparse.Namespace) -> None:
             "inspect": commands.inspect,
             "presets": commands.presets,
             "bench": commands.bench,
+            "demo": commands.demo,
         }[arguments.command]
         # What is trained is in files; whoever reads along may go.
         with forgiving_output() if arguments.command in ("train", "resume") else nullcontext():

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from surefoot.config.hedging_presets import HEDGING_PRESETS
 from surefoot.config.load import nearest_option
 from surefoot.errors import ConfigError
 
@@ -101,6 +102,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "HalfCheetah-v5": _MUJOCO,
     "Hopper-v5": _MUJOCO,
     "Walker2d-v5": _MUJOCO,
+    **HEDGING_PRESETS,
 }
 
 
