@@ -50,7 +50,7 @@ bench-risk: setup  ## limits on worlds with known answers, into benchmarks/resul
 	$(BIN)/surefoot bench risk
 
 bench-hedging: setup  ## hedging agents beside classical rules and published figures, into benchmarks/results/hedging.md
-	$(BIN)/python benchmarks/hedging.py --jobs 2
+	$(BIN)/python benchmarks/hedging_agents.py --jobs 2
 
 bench-rewards: setup  ## rewards of any size with the defaults, into benchmarks/results/reward_scales.md
 	$(BIN)/python benchmarks/reward_scales.py

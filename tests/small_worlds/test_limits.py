@@ -36,7 +36,7 @@ def test_a_tail_is_learned_from_rollouts_shorter_than_an_episode() -> None:
     """
     agent = PPO(
         "surefoot/CrashPortfolio-v0",
-        env_kwargs={"n_steps": 12},
+        env_kwargs={"n_steps": 12, "crash": -6.0},
         n_envs=128,
         seed=0,
         n_steps=4,

@@ -190,7 +190,7 @@ class Learner:
         require_same_masks(rollout, self.family)
         update = self.updates - self.schedules.first_update
         rate = value_at(self.config.risk.multiplier_lr, update, total_updates)
-        metrics = self._observe(rollout, rate, update / max(total_updates - 1, 1))
+        metrics = self._observe(rollout, rate)
         estimates = self._estimate(rollout)
         coefficients = self.plan.at(update, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)
@@ -205,14 +205,14 @@ class Learner:
         self._phase = Phase.BETWEEN
         return IterationRecord(record, episodes, metrics, int(rollout.valid.sum()), time.perf_counter() - start)
 
-    def _observe(self, rollout: Rollout, multiplier_lr: float, progress: float = 1.0) -> dict[str, float]:
+    def _observe(self, rollout: Rollout, multiplier_lr: float) -> dict[str, float]:
         """Move what must move before the rollout is learned from: the scale of rewards, and the critic with it; the
         statistics and the multiplier of the risk term."""
         if self.rewards is not None:
             factor = self.rewards.update_statistics(rollout.reward, rollout.done, rollout.valid)
             if self.updates and factor != 1.0:  # before the first update there is nothing to keep
                 self.policy.critic.rescale(torch.tensor(factor), torch.tensor(0.0))  # A11
-        return {} if self.risk is None else self.risk.observe(steps_of(rollout), multiplier_lr, progress)
+        return {} if self.risk is None else self.risk.observe(steps_of(rollout), multiplier_lr)
 
     def _estimate(self, rollout: Rollout) -> Estimates:
         """What the update learns from. Before the very first one, the critic's unit is set by the first returns."""

@@ -14,8 +14,8 @@ _OF_EPISODES = ("observe_return", "max_steps_without_episode")
 _MULTIPLIER = ("multiplier_lr", "multiplier_init", "multiplier_kp", "multiplier_kd", "multiplier_smoothing")
 USED: dict[str, frozenset[str]] = {
     "none": frozenset(),
-    "cvar_objective": frozenset({"alpha", "soft_fraction", "cvar_weight", *_OF_EPISODES}),
-    "cvar_constraint": frozenset({"alpha", "soft_fraction", *_LIMITS, *_OF_EPISODES, *_MULTIPLIER}),
+    "cvar_objective": frozenset({"alpha", "cvar_weight", *_OF_EPISODES}),
+    "cvar_constraint": frozenset({"alpha", *_LIMITS, *_OF_EPISODES, *_MULTIPLIER}),
     "cost_constraint": frozenset({"cost_key", *_LIMITS, *_MULTIPLIER}),
 }
 """The fields that each kind reads."""

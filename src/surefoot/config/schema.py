@@ -243,9 +243,6 @@ class RiskConfig(Section):
     """The same for the sum discounted by ppo.gamma from the start of the episode, raw."""
     limit_per_step: float | None = None
     """Lowest CVaR of the reward of one step, raw: the expected shortfall of one period. Needs no episode to end."""
-    soft_fraction: Annotated[float, Ge(0.0), Le(1.0)] = 0.5
-    """Share of training over which the tail that the policy learns from narrows from all episodes (or steps) to the
-    worst alpha of them; 0 is alpha from the start. What is logged and limited is always of alpha."""
     observe_return: bool = False
     """Show the policy how far its episode is from the tail: the best policy for the CVaR of whole episodes depends on
     what was earned so far. predict then needs episode_return."""

@@ -25,7 +25,7 @@ def _cvar_constraint(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm:
     del n_envs
     shortfall: Shortfall
     if config.limit_per_step is not None:
-        shortfall, limit = StepShortfall(config.alpha, config.soft_fraction, gamma), config.limit_per_step
+        shortfall, limit = StepShortfall(config.alpha, gamma), config.limit_per_step
     else:
         limit, discount = limit_and_discount(config, gamma)
         shortfall = _of_episodes(config, discount)
@@ -80,4 +80,4 @@ def limit_and_discount(config: RiskConfig, gamma: float) -> tuple[float, float]:
 
 def _of_episodes(config: RiskConfig, discount: float) -> EpisodeShortfall:
     n_context = n_context_columns(discount)
-    return EpisodeShortfall(config.alpha, config.soft_fraction, discount, n_context, config.max_steps_without_episode)
+    return EpisodeShortfall(config.alpha, discount, n_context, config.max_steps_without_episode)

@@ -41,8 +41,7 @@ class CostConstraint(RiskTerm):
         self._reachability = Reachability(f"mean cost ≤ {limit:g}")
         self._without_end, self._said = 0, False
 
-    def observe(self, steps: Steps, multiplier_lr: float, progress: float = 1.0) -> dict[str, float]:
-        del progress
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
         sample, _ = self._costs.update(steps.cost, steps), self._returns.update(steps.reward, steps)
         if not bool(steps.done.any()):
             self._without_end += 1

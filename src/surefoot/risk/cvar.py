@@ -50,9 +50,9 @@ class CvarObjective(CvarTerm):
         super().__init__(alpha, shortfall)
         self._weight = cvar_weight
 
-    def observe(self, steps: Steps, multiplier_lr: float, progress: float = 1.0) -> dict[str, float]:
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
         del multiplier_lr
-        estimate = self._shortfall.observe(steps, progress)
+        estimate = self._shortfall.observe(steps)
         return {} if estimate is None else estimate.metrics
 
     def adjust(self, advantages: Tensor, auxiliary: Tensor) -> Tensor:
@@ -79,8 +79,8 @@ class CvarConstraint(CvarTerm):
         self._multiplier = Multiplier(config)
         self._reachability = Reachability(f"CVaR_{alpha:g} ≥ {limit:g}")
 
-    def observe(self, steps: Steps, multiplier_lr: float, progress: float = 1.0) -> dict[str, float]:
-        estimate = self._shortfall.observe(steps, progress)
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
+        estimate = self._shortfall.observe(steps)
         if estimate is None:
             return self._multiplier.metrics()
         violation = (self._limit - estimate.cvar) / estimate.std

@@ -54,8 +54,8 @@ class Shortfall(ABC):
     auxiliary: Auxiliary
     context_discount: float | None = None
 
-    def __init__(self, alpha: float, soft_fraction: float) -> None:
-        self._alpha, self._soft_fraction = alpha, soft_fraction
+    def __init__(self, alpha: float) -> None:
+        self._alpha = alpha
         self._recent = RecentValues(sample_size(alpha))
         self._tail: Tail | None = None
         """Threshold and level that signals are of; None before there was any value."""
@@ -74,23 +74,17 @@ class Shortfall(ABC):
     def count_metrics(self, in_tail: float) -> dict[str, float]:
         """How many values of the tail this update rests on."""
 
-    def observe(self, steps: Steps, progress: float = 1.0) -> TailEstimate | None:
-        """Take in a rollout; None if it adds nothing to the sample.
-
-        The tail that signals are of narrows from all values to α over the first ``soft_fraction`` of training. While a
-        policy is bad everywhere, its worst α say little about what would be better, and nothing about what went well
-        (soft risk; Greenberg, Chow, Ghavamzadeh, Mannor 2022, https://arxiv.org/abs/2205.05138).
-        """
+    def observe(self, steps: Steps) -> TailEstimate | None:
+        """Take in a rollout; None if it adds nothing to the sample."""
         values = self.values(steps)
         if not len(values):
             return None
         sample = self._recent.update(values)
         with quietly():
             tail = tail_of(sample, self._alpha)
-            learned = tail_of(sample, self.level(progress))
         if self._tail is None:
-            self._tail = learned
-        self._next = learned
+            self._tail = tail
+        self._next = tail
         metrics = {
             "risk/cvar": float(tail.cvar),
             "risk/cvar_se": standard_error(sample, tail),
@@ -100,10 +94,6 @@ class Shortfall(ABC):
         }
         metrics |= self.count_metrics(_in_tail(values, tail))
         return TailEstimate(float(tail.cvar), self._recent.std, metrics)
-
-    def level(self, progress: float) -> float:
-        """α^(progress/soft_fraction), from 1 down to α."""
-        return self._alpha if progress >= self._soft_fraction else self._alpha ** (progress / self._soft_fraction)
 
     def advance(self) -> None:
         """Move the threshold towards the newest quantile."""
@@ -138,10 +128,8 @@ class Shortfall(ABC):
 class EpisodeShortfall(Shortfall):
     """Of the return of an episode, plain or discounted. A truncated episode counts with what it earned until then."""
 
-    def __init__(
-        self, alpha: float, soft_fraction: float, discount: float, n_context: int, max_steps_without_end: int
-    ) -> None:
-        super().__init__(alpha, soft_fraction)
+    def __init__(self, alpha: float, discount: float, n_context: int, max_steps_without_end: int) -> None:
+        super().__init__(alpha)
         self.context_discount = discount
         self.auxiliary = Auxiliary("shortfall", 1.0, ends_with_truncation=True, n_context=n_context)
         self._max_steps = max_steps_without_end
@@ -204,8 +192,8 @@ class StepShortfall(Shortfall):
     Every step is a value, so that few or endless episodes do; the sum of the signal is discounted as the return is.
     """
 
-    def __init__(self, alpha: float, soft_fraction: float, gamma: float) -> None:
-        super().__init__(alpha, soft_fraction)
+    def __init__(self, alpha: float, gamma: float) -> None:
+        super().__init__(alpha)
         self.auxiliary = Auxiliary("shortfall", gamma)
 
     def values(self, steps: Steps) -> Tensor:

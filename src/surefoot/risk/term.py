@@ -65,8 +65,8 @@ class RiskTerm(ABC):
     """Whether every step must have its cost."""
 
     @abstractmethod
-    def observe(self, steps: Steps, multiplier_lr: float, progress: float = 1.0) -> dict[str, float]:
-        """Take in a rollout, ``progress`` being the share of training that is done; metrics by log key."""
+    def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
+        """Take in a rollout; metrics by log key."""
 
     @abstractmethod
     def signal(self, steps: Steps) -> Tensor:

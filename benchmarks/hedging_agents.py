@@ -1,7 +1,7 @@
 """Hedging an option under tail risk: agents by the presets beside classical rules and published figures.
 
-    python benchmarks/hedging.py --jobs 2
-    python benchmarks/hedging.py --report
+    python benchmarks/hedging_agents.py --jobs 2
+    python benchmarks/hedging_agents.py --report
 
 One JSON per run is kept under `benchmarks/results/hedging/`; a run that is there is not run again, so the program may
 be stopped and started at will. The page has two pictures beside it.
@@ -127,18 +127,18 @@ def kept(name: str, seeds: list[int]) -> list[Record]:
 
 INTRODUCTION = """# Hedging an option under tail risk
 
-Made by `make bench-hedging`, that is `python benchmarks/hedging.py`; with `--report` it only rewrites the page from the
-kept runs. Worlds, costs and rules: [docs/hedging.md](../../docs/hedging.md). Each agent is trained by a preset of its
+Made by `make bench-hedging`, that is `python benchmarks/hedging_agents.py`; with `--report` it only rewrites the page
+from the kept runs. Worlds, costs and rules: [docs/hedging.md](../../docs/hedging.md). Each agent is trained by a preset of its
 own (`surefoot train --preset NAME`), which was chosen on seeds from 100 on, and acts without noise on {paths:,} fresh
-paths that no training saw. Losses are positive; a CVaR95 of 3.3 says that the worst 5 % of paths lose 3.3 in the mean, on
-an option sold for 2.29.
+paths that no training saw. Losses are positive; a CVaR95 of 3.3 says that the worst 5 % of paths lose 3.3 in the mean,
+on an option sold for 2.29.
 """
 
 
 def write_report(seeds: list[int]) -> Path:
     path = RESULTS / "hedging.md"
     lines = [INTRODUCTION.format(paths=N_PATHS), "## Goals", ""]
-    lines += ["| world and agent | goal | mean of seeds | each seed | met | reference | seconds a run |"]
+    lines += ["| world and agent | goal | mean of seeds | each seed | met | reference | seconds |"]
     lines += ["|---|--:|--:|---|---|---|--:|"]
     lines += [goal_row(goal, kept(goal.preset, seeds), len(seeds)) for goal in goals()]
     lines += ["", *other_goals(seeds), "", "## Agents and classical rules", ""]
@@ -180,8 +180,8 @@ def other_goals(seeds: list[int]) -> list[str]:
         cvars = [np.mean([r["cvar"]["0.95"] for r in group]) for group in (neutral, averse)]
         held = "yes" if means[0] > means[1] and cvars[0] > cvars[1] else "no"
         lines.append(
-            f"- The risk-neutral agent has the better mean ({means[0]:.3f} against {means[1]:.3f}) and the worse CVaR95 "
-            f"({cvars[0]:.2f} against {cvars[1]:.2f}): {held}."
+            f"- The risk-neutral agent has the better mean ({means[0]:.3f} against {means[1]:.3f}) and the worse "
+            f"CVaR95 ({cvars[0]:.2f} against {cvars[1]:.2f}): {held}."
         )
     limited = kept("hedging-limit", seeds)
     if limited:
