@@ -12,7 +12,7 @@ def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     An illegal action gets the most negative finite number of the dtype: its probability is exactly 0, its
     logit (whatever it holds, NaN included) has no influence and gets no gradient, and nothing is infinite,
     also in float16 and bfloat16. A single legal action has log-probability 0. A row without any legal action
-    is a caller's error (`rows_without_legal_action`); here it gives the same stand-in everywhere.
+    is a caller's error; here it gives the same stand-in everywhere.
     """
     legal = mask.bool()
     lowest = torch.finfo(logits.dtype).min
@@ -27,15 +27,3 @@ def masked_entropy(log_probs: Tensor, mask: Tensor) -> Tensor:
     counts = mask.bool() & (log_probs > torch.finfo(log_probs.dtype).min)
     safe = torch.where(counts, log_probs, 0.0)
     return -(torch.where(counts, torch.exp(safe), 0.0) * safe).sum(-1)
-
-
-def normalized_entropy(log_probs: Tensor, mask: Tensor) -> Tensor:
-    """H/ln(number of legal actions), in [0, 1], [..., K] -> [...]; 0 where at most one action is legal."""
-    n_legal = mask.bool().sum(-1)
-    most = torch.log(n_legal.clamp(min=2).to(log_probs.dtype))
-    return torch.where(n_legal > 1, masked_entropy(log_probs, mask) / most, 0.0)
-
-
-def rows_without_legal_action(mask: Tensor) -> Tensor:
-    """True where no action is legal: bool [..., K] -> bool [...]."""
-    return ~mask.bool().any(-1)
