@@ -19,8 +19,8 @@ demo: setup  ## train CartPole with live progress, then evaluate it
 	$(BIN)/surefoot train CartPole-v1 --preset --run-dir runs/demo
 	$(BIN)/surefoot eval runs/demo --episodes 50
 
-test: setup  ## the tests, within ten minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: setup  ## the tests, within six minutes on two cores
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: setup  ## format, lint, types
 	$(BIN)/ruff format --check .

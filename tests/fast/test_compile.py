@@ -122,8 +122,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def learner_of(env: Any, settings: dict[str, Any]) -> Learner:
-    agent = PPO(env, n_envs=4, n_steps=16, batch_size=32, n_epochs=3, compile=False, **settings)
-    return agent.learner
+    common: dict[str, Any] = {"n_envs": 4, "n_steps": 16, "batch_size": 32, "n_epochs": 3, "compile": False}
+    return PPO(env, **(common | settings)).learner
 
 
 def as_recorded(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Run:
@@ -138,7 +138,8 @@ def compile_with(learner: Learner, compiler: Any) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
-    eager, compiled = (learner_of(*CASES[case]) for _ in range(2))
+    env, settings = CASES[case]
+    eager, compiled = (learner_of(env, settings | {"n_epochs": 2}) for _ in range(2))
     compile_with(compiled, as_recorded)
     for _ in range(10):
         records = [learner.learn(learner.collect(), 10).update for learner in (eager, compiled)]
@@ -216,7 +217,8 @@ MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
 @needs_compiler
 @pytest.mark.parametrize("case", MEMORIES)
 def test_a_memory_recorded_agrees_with_torch(case: str) -> None:
-    eager, compiled = (learner_of(*MEMORIES[case]) for _ in range(2))
+    env, settings = MEMORIES[case]
+    eager, compiled = (learner_of(env, settings | {"n_epochs": 2}) for _ in range(2))
     use_loops(compiled)
     compile_with(compiled, as_recorded)
     for _ in range(10):

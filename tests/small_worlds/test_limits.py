@@ -10,7 +10,7 @@ from surefoot.bench.risk_cases import WORLDS
 from surefoot.bench.risk_report import flips, judge
 from surefoot.bench.risk_runs import train
 
-UPDATES = {"arm": 100, "portfolio": 400, "cliff": 80, "costly": 60}
+UPDATES = {"arm": 70, "portfolio": 400, "cliff": 80, "costly": 35}
 TOLERANCE = 0.1
 """Of the limit and of the best feasible return: twice what the long runs are held to."""
 
