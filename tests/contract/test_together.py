@@ -48,11 +48,12 @@ def agent(settings: dict[str, Any], seed: int = 0) -> PPO:
         env_kwargs=EIGHT_HEADS,
         n_envs=4,
         n_steps=16,
+        batch_size=32,
         n_epochs=2,
         total_timesteps=2 * STEPS,  # which schedules span
         seed=seed,
         policy={"hidden_sizes": (16,)},
-        **({"compile": False, "batch_size": 32} | settings),
+        **({"compile": False} | settings),
     )
 
 

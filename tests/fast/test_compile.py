@@ -175,15 +175,9 @@ def test_the_real_compiler_agrees_too(env: str, settings: dict[str, Any], tolera
 
 
 @needs_compiler
-@pytest.mark.parametrize(
-    "memory",
-    [
-        {"kind": "lstm", "hidden_size": 8, "output_sizes": (12,), "max_length": 5, "burn_in": 2},
-        {"kind": "gru", "hidden_size": 16, "layers": 2, "max_length": 8},
-    ],
-)
-def test_a_memory_compiled_agrees_too(memory: dict[str, Any]) -> None:
-    """Of one minibatch, since each size of one is compiled."""
+def test_a_memory_compiled_agrees_too() -> None:
+    """Of one minibatch, since each size of one is compiled. To the compiler a memory is one operation of any kind."""
+    memory = {"kind": "lstm", "hidden_size": 8, "layers": 2, "output_sizes": (12,), "max_length": 5}
     settings: dict[str, Any] = {"n_envs": 4, "n_steps": 32, "batch_size": 128, "n_epochs": 6, "memory": memory}
     eager, compiled = (PPO("CartPole-v1", compile=setting, **settings) for setting in (False, True))
     for agent in (eager, compiled):
