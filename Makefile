@@ -17,8 +17,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## train a risk-neutral and a CVaR agent to hedge an option, beside classical rules
 	$(BIN)/surefoot demo --out runs/demo
 
-test: setup  ## the tests, within ten minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: setup  ## the tests, within six minutes on two cores
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: setup  ## format, lint, types
 	$(BIN)/ruff format --check .

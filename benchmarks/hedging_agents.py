@@ -9,7 +9,6 @@ be stopped and started at will. The page has two pictures beside it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept_runs import RESULTS, Record, add_jobs_option, bring_up_to_date, read
+from kept_runs import RESULTS, Record, bring_up_to_date, parser_of, read
 
 from surefoot.bench.hedging import N_PATHS, PATHS_SEED, quantiles, train_hedger, without_stagger
 from surefoot.config.hedging_presets import HEDGING_PRESETS
@@ -84,11 +83,9 @@ def wanted_settings(record: Record) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, "hedging.md")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--presets", nargs="+", choices=HEDGING_PRESETS, default=list(HEDGING_PRESETS))
-    add_jobs_option(parser)
-    parser.add_argument("--report", action="store_true", help="run nothing, write hedging.md from the kept runs")
     options = parser.parse_args(arguments)
     jobs = [] if options.report else [HedgingJob(name, seed) for name in options.presets for seed in options.seeds]
     return bring_up_to_date(jobs, options.jobs, wanted_settings, partial(write_report, options.seeds))
@@ -128,9 +125,9 @@ def kept(name: str, seeds: list[int]) -> list[Record]:
 INTRODUCTION = """# Hedging an option under tail risk
 
 Made by `make bench-hedging`, that is `python benchmarks/hedging_agents.py`; with `--report` it only rewrites the page
-from the kept runs. Worlds, costs and rules: [docs/hedging.md](../../docs/hedging.md). Each agent is trained by a preset of its
-own (`surefoot train --preset NAME`), which was chosen on seeds from 100 on, and acts without noise on {paths:,} fresh
-paths that no training saw. Losses are positive; a CVaR95 of 3.3 says that the worst 5 % of paths lose 3.3 in the mean,
+from the kept runs. Worlds, costs and rules: [docs/hedging.md](../../docs/hedging.md). Each agent is trained by a preset
+of its own (`surefoot train --preset NAME`), which was chosen on seeds from 100 on, and acts without noise on {paths:,}
+fresh paths that no training saw. Losses are positive; a CVaR95 of 3.3 says that the worst 5 % of paths lose 3.3 in the mean,
 on an option sold for 2.29.
 """
 

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -35,10 +35,26 @@ class Job(Protocol):
     def run(self) -> Record: ...
 
 
-def add_jobs_option(parser: argparse.ArgumentParser) -> None:
+def parser_of(description: str | None, page: str) -> argparse.ArgumentParser:
+    """The options that every program of kept runs has."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--jobs", type=at_least_one, default=1, help="runs at a time, one torch thread each (default 1)"
     )
+    parser.add_argument("--report", action="store_true", help=f"run nothing, write {page} from the kept runs")
+    return parser
+
+
+def add_choices(parser: argparse.ArgumentParser, **choices: Iterable[str]) -> None:
+    """Options that choose one name or all of them, and the seeds."""
+    for option, names in choices.items():
+        parser.add_argument(f"--{option}", default="all", choices=[*names, "all"])
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: 0 … n-1 with the task's own n")
+
+
+def chosen(names: Iterable[str], choice: str) -> list[str]:
+    """Those of the names that an option of `add_choices` means."""
+    return [name for name in names if choice in ("all", name)]
 
 
 def at_least_one(text: str) -> int:

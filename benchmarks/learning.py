@@ -13,7 +13,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from kept_runs import RESULTS, Record, add_jobs_option, bring_up_to_date
+from kept_runs import RESULTS, Record, add_choices, bring_up_to_date, chosen, parser_of
 from learning_report import write_report
 from learning_tasks import TASKS, wanted_settings
 
@@ -46,12 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--system", default="all", choices=[*SYSTEMS, "all"])
-    parser.add_argument("--task", default="all", choices=[*TASKS, "all"])
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: 0 … n-1 with the task's own n")
-    add_jobs_option(parser)
-    parser.add_argument("--report", action="store_true", help="run nothing, write learning.md from the kept runs")
+    parser = parser_of(__doc__, "learning.md")
+    add_choices(parser, system=SYSTEMS, task=TASKS)
     return parser.parse_args(arguments)
 
 
@@ -59,8 +55,8 @@ def select(system: str, task: str, seeds: list[int] | None) -> list[LearningJob]
     """Task by task, so that a stopped benchmark leaves whole rows."""
     return [
         LearningJob(each_system, name, seed)
-        for name in (TASKS if task == "all" else [task])
-        for each_system in (SYSTEMS if system == "all" else [system])
+        for name in chosen(TASKS, task)
+        for each_system in chosen(SYSTEMS, system)
         if each_system != "sb3-zoo" or TASKS[name].zoo
         for seed in (range(TASKS[name].n_seeds) if seeds is None else seeds)
     ]

@@ -9,11 +9,10 @@ be stopped and started at will.
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 
-from kept_runs import RESULTS, Record, add_jobs_option, bring_up_to_date, read
+from kept_runs import RESULTS, Record, bring_up_to_date, parser_of, read
 from learning import LearningJob
 from learning_report import settings, verdict
 from learning_tasks import CRITICS, TASKS, wanted_settings
@@ -37,10 +36,8 @@ below zero. Seconds are CPU time of training per run, wall time in parentheses; 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, "critics.md")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    add_jobs_option(parser)
-    parser.add_argument("--report", action="store_true", help="run nothing, write critics.md from the kept runs")
     options = parser.parse_args(arguments)
     jobs = [] if options.report else select(options.seeds)
     return bring_up_to_date(jobs, options.jobs, wanted_settings, partial(write_report, options.seeds))

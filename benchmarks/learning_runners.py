@@ -6,38 +6,25 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import torch
 import training
 from learning_tasks import CRITICS, Task, system_settings
-from training import Trained, linear_to_zero, machine
+from training import Trained, linear_to_zero, record_of
 
 
 def run(system: str, task: Task, seed: int) -> dict[str, Any]:
     """One run as the JSON record that is kept."""
     torch.set_num_threads(1)
-    settings = system_settings(system, task)
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)  # MuJoCo leaves its log in the working directory
         trained = RUNNERS[system](task, seed)
         os.chdir("/")
-    record = asdict(trained)
-    return {
-        "system": system,
-        "version": record.pop("version"),
-        "task": task.env_id,
-        "seed": seed,
-        "settings": settings,
-        "mean": float(np.mean(trained.returns)),
-        **record,
-        "machine": machine(),
-    }
+    return record_of(trained, system_settings(system, task), system=system, task=task.env_id, seed=seed)
 
 
 def train_sb3_zoo(task: Task, seed: int) -> Trained:

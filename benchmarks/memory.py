@@ -14,7 +14,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from kept_runs import RESULTS, Record, bring_up_to_date
+from kept_runs import RESULTS, Record, add_choices, bring_up_to_date, chosen, parser_of
 from memory_report import write_report
 from memory_tasks import TASKS, wanted_settings
 
@@ -42,26 +42,22 @@ class MemoryJob:
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     jobs = [] if options.report else select(options.task, options.agent, options.seeds)
-    return bring_up_to_date(jobs, 1, wanted_settings, write_report)
+    return bring_up_to_date(jobs, options.jobs, wanted_settings, write_report)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, "memory.md")
     agents = {agent.name for task in TASKS.values() for agent in task.agents}
-    parser.add_argument("--task", default="all", choices=[*TASKS, "all"])
-    parser.add_argument("--agent", default="all", choices=[*sorted(agents), "all"])
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: 0 … n-1 with the task's own n")
-    parser.add_argument("--report", action="store_true", help="run nothing, write memory.md from the kept runs")
+    add_choices(parser, task=TASKS, agent=sorted(agents))
     return parser.parse_args(arguments)
 
 
 def select(task: str, agent: str, seeds: list[int] | None) -> list[MemoryJob]:
     """Task by task, so that a stopped benchmark leaves whole rows."""
     return [
-        MemoryJob(name, each.name, seed)
-        for name in (TASKS if task == "all" else [task])
-        for each in TASKS[name].agents
-        if agent in ("all", each.name)
+        MemoryJob(name, each, seed)
+        for name in chosen(TASKS, task)
+        for each in chosen((known.name for known in TASKS[name].agents), agent)
         for seed in (range(TASKS[name].n_seeds) if seeds is None else seeds)
     ]
 

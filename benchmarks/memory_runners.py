@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import torch
 import training
 from memory_tasks import Agent, Task
 from memory_worlds import WORLDS, Env
-from training import Trained, linear_to_zero, machine
+from training import Trained, linear_to_zero, record_of
 
 PROBE_SEED = 500_000
 """Probe episode k starts from seed PROBE_SEED + k: others than those that make the score."""
@@ -25,18 +23,8 @@ def run(task: Task, agent: Agent, seed: int) -> dict[str, Any]:
     """One run as the JSON record that is kept."""
     torch.set_num_threads(1)
     trained, reached_at = RUNNERS[agent.system](task, agent, seed)
-    record = asdict(trained)
-    return {
-        "task": task.name,
-        "agent": agent.name,
-        "seed": seed,
-        "version": record.pop("version"),
-        "settings": task.settings(agent),
-        "mean": float(np.mean(trained.returns)),
-        "reached_at": reached_at,
-        **record,
-        "machine": machine(),
-    }
+    who = {"task": task.name, "agent": agent.name, "seed": seed, "reached_at": reached_at}
+    return record_of(trained, task.settings(agent), **who)
 
 
 def world_of(task: Task, agent: Agent) -> Callable[[], Env]:

@@ -9,7 +9,6 @@ there is not run again, so the program may be stopped and started at will.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kept_runs import RESULTS, Record, add_jobs_option, bring_up_to_date, read
+from kept_runs import RESULTS, Record, bring_up_to_date, parser_of, read
 from tables import machines, number
 
 SIZES = (1e-6, 1.0, 1e6)
@@ -119,9 +118,7 @@ def commit() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_jobs_option(parser)
-    parser.add_argument("--report", action="store_true", help="run nothing, write reward_scales.md from the kept runs")
+    parser = parser_of(__doc__, "reward_scales.md")
     options = parser.parse_args(arguments)
     return bring_up_to_date([] if options.report else cells(), options.jobs, wanted_settings, write_report)
 

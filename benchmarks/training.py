@@ -6,8 +6,8 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,17 @@ class Trained:
     gradient_steps: int
     curve: list[tuple[int, float]]
     """(env steps, mean return of the last 100 training episodes), some fifty points."""
+
+
+def record_of(trained: Trained, settings: Mapping[str, Any], **who: Any) -> dict[str, Any]:
+    """What is kept of a run, as JSON: who ran, the settings that decide the result, and what came of it."""
+    return {
+        **who,
+        "settings": dict(settings),
+        "mean": float(np.mean(trained.returns)),
+        **asdict(trained),
+        "machine": machine(),
+    }
 
 
 def in_units_of_the_box(log_std: float, space: gym.Space[Any]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -17,11 +18,49 @@ CHOSEN = (
     "actions/test_masked_actions.py",
     "algo/test_memory.py",
     "algo/test_update.py",
+    "contract/test_together.py",
     "evaluate/test_episodes.py",
+    "policy/test_own_encoder.py",
     "rollout/test_collector.py",
     "train/test_old_checkpoints.py",
     "train/test_predict.py",
 )
+
+
+ROOM = "surefoot.fast"
+DOOR = "train/acceleration.py"
+"""The one file of the package that may import the room."""
+
+
+def names_the_room(path: Path) -> list[int]:
+    """Lines that import it, or name something in it as a text, as patches do."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value] if node.value.startswith(f"{ROOM}.") else []
+        else:
+            continue
+        if any(name == ROOM or name.startswith(f"{ROOM}.") for name in names):
+            found.append(node.lineno)
+    return found
+
+
+def test_only_the_room_its_door_and_its_tests_name_it() -> None:
+    package = Path(surefoot.__file__).parent
+    within = {TESTS / "fast": TESTS, package / "fast": package}
+    named = {
+        path.relative_to(root).as_posix(): lines
+        for room, root in within.items()
+        for path in sorted(root.rglob("*.py"))
+        if not path.is_relative_to(room) and (lines := names_the_room(path))
+    }
+    assert named.pop(DOOR, [])
+    assert named == {}
+    assert names_the_room(TESTS / "fast" / "test_compile.py")
 
 
 @pytest.mark.slow

@@ -58,6 +58,14 @@ def test_ratios_and_divergences_of_rows() -> None:
     assert found["train/clip_fraction"] == pytest.approx(0.5)
 
 
+def test_log_ratios_beyond_the_bounds_are_counted() -> None:
+    """Of 1, 3, −12 and 25 two are beyond 10 and one is beyond 20. A row of weight 0 does not count."""
+    found = row_metrics((terms([1.0, 3.0, -12.0, 25.0, -99.0]), [1.0, 1.0, 1.0, 1.0, 0.0]))
+    assert found["train/log_ratio_mean"] == pytest.approx(4.25)
+    assert found["train/log_ratio_extreme_fraction"] == pytest.approx(0.5)
+    assert found["train/log_ratio_bounded_fraction"] == pytest.approx(0.25)
+
+
 def test_nine_of_ten_rows_do_not_exceed_the_p90_of_kl() -> None:
     """Log-ratios 1 … 10 have k2 = ½ … 50; the ninth is 40.5."""
     first, second = (terms(list(range(a, b))) for a, b in ((6, 11), (1, 6)))

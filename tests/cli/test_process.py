@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands import environment, process, script
+from cli.commands import Surefoot, environment, process, script
 from surefoot.train.run import latest_checkpoint
 from train.agents import checkpoints, lines
 
@@ -43,7 +43,9 @@ def started(run: Path, *words: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_says_where_and_the_run_can_be_finished(tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_saves_says_where_and_the_run_can_be_finished(
+    surefoot: Surefoot, tmp_path: Path, number: int, code: int
+) -> None:
     run = tmp_path / "run"
     training = started(run)
     training.send_signal(number)
@@ -57,7 +59,7 @@ def test_a_signal_saves_says_where_and_the_run_can_be_finished(tmp_path: Path, n
     assert str(found.path) in err
     assert f"surefoot resume {run}" in err
 
-    ended = process("resume", run, "--total-timesteps", str(step + 64), "--quiet")
+    ended = surefoot("resume", run, "--total-timesteps", str(step + 64), "--quiet")
     assert ended.code == 0, ended.err
     assert f"continuing exactly from {found.path} at step {step}" in ended.err
     assert [line["step"] for line in lines(run)] == list(range(32, step + 65, 32))
@@ -75,23 +77,23 @@ def test_many_signals_at_once_are_no_traceback(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path / "run").skipped == []
 
 
-def test_a_killed_training_can_be_finished(tmp_path: Path) -> None:
+def test_a_killed_training_can_be_finished(surefoot: Surefoot, tmp_path: Path) -> None:
     run = tmp_path / "run"
     training = started(run, "--run.checkpoint-every", "32")
     training.kill()
     training.communicate(timeout=60)
     step = latest_checkpoint(run).manifest.step or 0
-    ended = process("resume", run, "--total-timesteps", str(step + 64), "--quiet")
+    ended = surefoot("resume", run, "--total-timesteps", str(step + 64), "--quiet")
     assert ended.code == 0, ended.err
     assert [line["step"] for line in lines(run)] == list(range(32, step + 65, 32))
 
 
-def test_the_module_is_the_command(tmp_path: Path) -> None:
+def test_the_module_is_the_command(surefoot: Surefoot, tmp_path: Path) -> None:
     words = ("train", "CartPole-v1", "--run-dir", tmp_path / "run", "--total-timesteps", "64", *OPTIONS)
     ended = process(*words, command=(sys.executable, "-m", "surefoot"))
     assert ended.code == 0, ended.err
     assert "step 64/64" in ended.err
-    assert process("inspect", tmp_path / "run").out.count("checkpoint") == 2
+    assert surefoot("inspect", tmp_path / "run").out.count("checkpoint") == 2
 
 
 def test_a_mistake_ends_with_two_and_one_message() -> None:

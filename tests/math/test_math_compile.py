@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from surefoot.math import advantages, categorical, kl, masking, quantile, surrogate, value_clip
 
 GENERATOR = torch.Generator().manual_seed(0)
-X, Y, Z = (torch.randn(6, 5, generator=GENERATOR) for _ in range(3))
+X, Y, Z, OTHER = (torch.randn(6, 5, generator=GENERATOR) for _ in range(4))
 MASK = torch.tensor([[True, False, True, True, False]]).expand(6, 5)
 ATOMS = torch.linspace(-2.0, 2.0, 5)
 CLIP = torch.tensor(0.2)
@@ -20,9 +21,8 @@ def _policy_loss(x: Tensor) -> Tensor:
     return surrogate.clipped_surrogate(ratio, advantages.normalize(Z, MASK), CLIP, dual_clip=3.0)
 
 
-def _statistics(x: Tensor) -> Tensor:
-    stats = surrogate.log_ratio_statistics(x, MASK.float())
-    return stats.mean + stats.std + surrogate.clip_fraction_indicator(x, CLIP).mean()
+def _clip_fraction(x: Tensor) -> Tensor:
+    return surrogate.clip_fraction_indicator(x, CLIP).mean()
 
 
 def _divergences(x: Tensor) -> Tensor:
@@ -47,22 +47,19 @@ def _categorical_critic(x: Tensor) -> Tensor:
 
 def _masked_actions(x: Tensor) -> Tensor:
     log_probs = masking.masked_log_softmax(x, MASK)
-    entropy = masking.masked_entropy(log_probs, MASK)
-    return entropy + log_probs[:, 0]
+    return masking.masked_entropy(log_probs, MASK) + log_probs[:, 0]
 
 
 @pytest.mark.parametrize(
     "function",
-    [_policy_loss, _statistics, _divergences, _value_losses, _categorical_critic, _masked_actions],
+    [_policy_loss, _clip_fraction, _divergences, _value_losses, _categorical_critic, _masked_actions],
 )
 def test_inner_loop_functions_compile_to_one_graph_with_the_same_result(
     function: Callable[[Tensor], Tensor],
 ) -> None:
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-    eager_input, compiled_input = X.clone().requires_grad_(), X.clone().requires_grad_()
-    expected, actual = function(eager_input), compiled(compiled_input)
-    torch.testing.assert_close(actual, expected)
-    if expected.requires_grad:
-        (expected_gradient,) = torch.autograd.grad(expected.sum(), eager_input)
-        (actual_gradient,) = torch.autograd.grad(actual.sum(), compiled_input)
-        torch.testing.assert_close(actual_gradient, expected_gradient)
+    """Recorded with some numbers, which refuses decisions that depend on them, and run with others."""
+
+    def both(x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.func.grad_and_value(lambda x: function(x).sum())(x)
+
+    torch.testing.assert_close(make_fx(both)(X)(OTHER), both(OTHER))

@@ -11,16 +11,13 @@ from surefoot.errors import SurefootWarning
 from surefoot.math.quantile import midpoints
 from surefoot.math.risk import (
     Rule,
-    cpw_from_quantiles,
     cvar_from_atoms,
     cvar_from_quantiles,
     cvar_from_samples,
     mean_cvar,
     mixture_cvar_from_quantiles,
-    var_from_atoms,
     var_from_quantiles,
     var_from_samples,
-    wang_from_quantiles,
 )
 from surefoot.math.risk_table import ErrorRow, error_table
 
@@ -44,9 +41,6 @@ def test_atoms_by_hand_in_any_order() -> None:
     # first row: (0.1·(−10) + 0.1·0)/0.2 = −5
     torch.testing.assert_close(cvar_from_atoms(probs, atoms, 0.2), torch.tensor([-5.0, -10.0]))
     torch.testing.assert_close(cvar_from_atoms(probs, atoms, 1.0), torch.tensor([0.5, -10.0]))
-    assert var_from_atoms(probs, atoms, 0.1).tolist() == [-10.0, -10.0]
-    assert var_from_atoms(probs, atoms, 0.2).tolist() == [0.0, -10.0]
-    assert var_from_atoms(probs, atoms, 1.0).tolist() == [5.0, -10.0]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -168,8 +162,6 @@ def test_alpha_outside_its_range_is_refused_by_name(alpha: float) -> None:
             function(TEN, alpha)
     with pytest.raises(ValueError, match="alpha"):
         cvar_from_atoms(TEN, TEN, alpha)
-    with pytest.raises(ValueError, match="alpha"):
-        var_from_atoms(TEN, TEN, alpha)
 
 
 def test_an_unknown_rule_is_refused() -> None:
@@ -184,23 +176,6 @@ def test_mean_cvar_mixes_by_weight() -> None:
     assert mean_cvar(mean, cvar, 0.0).tolist() == [1.0]
     with pytest.raises(ValueError, match="cvar_weight"):
         mean_cvar(mean, cvar, 1.5)
-
-
-def test_wang_shifts_a_normal_distribution_by_eta_standard_deviations() -> None:
-    q = torch.special.ndtri(midpoints(2000, dtype=torch.float64))
-    assert float(wang_from_quantiles(q, -0.75)) == pytest.approx(-0.75, abs=0.01)
-    assert float(wang_from_quantiles(q, 0.5)) == pytest.approx(0.5, abs=0.01)
-
-
-def test_cpw_by_hand_overweights_both_tails() -> None:
-    # w(½) = √½/(2√½)² = 0.35355 at γ = ½, so masses 0.35355 and 0.64645
-    assert float(cpw_from_quantiles(torch.tensor([1.0, 0.0]), 0.5)) == pytest.approx(0.64645, abs=1e-4)
-    extremes = torch.zeros(20)
-    extremes[0], extremes[-1] = -1.0, 0.0
-    assert float(cpw_from_quantiles(extremes, 0.71)) < float(extremes.mean())
-    assert float(cpw_from_quantiles(-extremes, 0.71)) > float(-extremes.mean())
-    with pytest.raises(ValueError, match="gamma"):
-        cpw_from_quantiles(extremes, 0.2)
 
 
 @pytest.mark.filterwarnings("ignore")

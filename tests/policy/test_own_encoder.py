@@ -1,4 +1,4 @@
-"""Networks that users bring: trained, saved, compiled around or named, and never imported because a file says so."""
+"""Networks that users bring: trained, saved or named, and never imported because a file says so."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from surefoot import PPO
 from surefoot.errors import ConfigError
+from surefoot.policy.memory import Memory
 from surefoot.policy.own_encoder import OwnEncoder
 from surefoot.spaces import Layout
 
@@ -128,6 +129,26 @@ def test_what_is_no_encoder_is_explained(encoder: Any, said: str) -> None:
 def test_layers_that_it_replaces_cannot_be_set() -> None:
     with pytest.raises(ConfigError, match=r"policy\.hidden_sizes cannot act"):
         agent(hidden_sizes=(8,))
+
+
+class LastSeen(Memory):
+    """Remembers the features of the step before."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.state_size, self.n_outputs, self.hidden = n_features, 2 * n_features, slice(0, n_features)
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        return torch.cat([hidden, hidden], -1)
+
+    def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        before = torch.cat([start.unsqueeze(1), features[:, :-1]], 1)
+        return torch.cat([features, before], -1), features[:, -1]
+
+
+def test_a_memory_of_someone_else_is_trained_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefoot.policy.policy.build_memory", lambda config, n_inputs, init: LastSeen(n_inputs))
+    assert PPO("CartPole-v1", memory={"kind": "gru"}, **SMALL).learn(64).num_timesteps == 64
 
 
 def test_the_critic_may_have_layers_of_its_own_sizes() -> None:

@@ -13,12 +13,10 @@ from reference.layouts import QUICK, distribution, generator, normal, seeds
 from surefoot.errors import SurefootWarning
 from surefoot.math.risk import (
     Rule,
-    cpw_from_quantiles,
     cvar_from_atoms,
     cvar_from_quantiles,
     cvar_from_samples,
     var_from_quantiles,
-    wang_from_quantiles,
 )
 
 rules: st.SearchStrategy[Rule] = st.sampled_from(["tail", "step"])
@@ -113,15 +111,3 @@ def test_cvar_does_not_exceed_value_at_risk(seed: int, n: int, alpha: float, rul
         warnings.simplefilter("ignore", SurefootWarning)
         value_at_risk = var_from_quantiles(q, alpha, rule)
     assert bool((_quietly(q, alpha, rule) <= value_at_risk + 1e-9).all())
-
-
-@QUICK
-@given(seeds, st.integers(1, 30), st.sampled_from([-0.75, 0.0, 0.5]), st.sampled_from([0.5, 0.71, 1.0]))
-def test_distortions_are_weighted_means(seed: int, n: int, eta: float, gamma: float) -> None:
-    q = _quantiles(seed, n, ties=False)
-    for value in (wang_from_quantiles(q, eta), cpw_from_quantiles(q, gamma)):
-        assert bool((value >= q.amin(-1) - 1e-9).all())
-        assert bool((value <= q.amax(-1) + 1e-9).all())
-    torch.testing.assert_close(wang_from_quantiles(q, 0.0), q.mean(-1))
-    torch.testing.assert_close(cpw_from_quantiles(q, 1.0), q.mean(-1))
-    assert bool((wang_from_quantiles(q, -0.75) <= q.mean(-1) + 1e-9).all())

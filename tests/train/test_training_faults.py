@@ -21,7 +21,7 @@ def test_a_run_cut_in_two_equals_an_uninterrupted_one(name: str) -> None:
 
 @pytest.mark.timeout(120)
 def test_memory_and_open_files_stay_as_they_are() -> None:
-    figures = training_faults.soak(0.15)
+    figures = training_faults.soak(0.06)
     assert figures["open_files_at_end"] == figures["open_files_after_warm_up"]
     assert figures["megabytes_at_end"] <= 1.05 * figures["megabytes_after_warm_up"]
 

@@ -15,7 +15,7 @@ from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.metrics import OF_HEAD_RECORDS, OF_HEADS, Logged
 from surefoot.config import PPOConfig
 from surefoot.math import kl
-from surefoot.math.surrogate import bound_log_ratio
+from surefoot.math.surrogate import importance_ratio
 from surefoot.optim.flat import FlatParameters
 
 
@@ -82,7 +82,7 @@ class HeadMetrics:
         """Rows [A, B] and their positions in the rollout [B]; their joint divergence [B]."""
         divergence = self._divergence(log_ratio)
         active, inverse = (x.index_select(1, row) for x in (self._active, self._inverse_log_legal))
-        ratio = torch.exp(bound_log_ratio(log_ratio, self._config.log_ratio_bound))
+        ratio = importance_ratio(log_ratio, bound=self._config.log_ratio_bound)
         rows = HeadRows(ratio, divergence, entropy, active, inverse, self._clip_range)
         for i, metric in enumerate(OF_HEADS):
             counts = active if metric.among is None else metric.among(rows).to(active.dtype)

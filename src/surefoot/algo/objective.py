@@ -13,7 +13,7 @@ from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.heads import estimated_divergence
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
-from surefoot.math.surrogate import Bound, bound_log_ratio, clipped_surrogate
+from surefoot.math.surrogate import Bound, clipped_surrogate, importance_ratio
 
 LOGIT_BOUND = 10.0
 
@@ -57,7 +57,7 @@ class Terms(NamedTuple):
     def unstacked(rows: Tensor, bound: Bound) -> Terms:
         """The inverse of `stacked`."""
         own = rows[:N_STACKED].unbind()
-        ratio = torch.exp(bound_log_ratio(own[Terms._fields.index("log_ratio")], bound))
+        ratio = importance_ratio(own[Terms._fields.index("log_ratio")], bound=bound)
         by_head = rows[N_STACKED:].chunk(2) if rows.shape[0] > N_STACKED else None
         fields: Any = (*own, ratio, by_head)
         return Terms(*fields)
@@ -77,7 +77,7 @@ def loss_terms(
 ) -> Terms:
     """PPO's clipped objective with value loss and entropy bonus (arxiv.org/abs/1707.06347, eq. 9)."""
     log_ratio, entropy, bonus, heads = _policy_terms(distribution, batch, coefficients, config)
-    ratio = torch.exp(bound_log_ratio(log_ratio, config.log_ratio_bound))
+    ratio = importance_ratio(log_ratio, bound=config.log_ratio_bound)
     policy = clipped_surrogate(ratio, batch.advantages, coefficients.clip_range, config.dual_clip)
     value = critic.loss(prediction, batch.prediction, batch.targets, coefficients.clip_range_vf)
     loss = policy + coefficients.vf_coef * value.loss - bonus

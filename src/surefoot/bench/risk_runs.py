@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import time
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from surefoot.errors import RunError
 from surefoot.math.risk import cvar_from_samples
 from surefoot.rollout.make import env_factory
 from surefoot.spaces import Array
+from surefoot.store import write_json_atomic
 from surefoot.train.ppo import PPO
 from surefoot.vector.group import EnvGroup
 from surefoot.worlds import register_envs
@@ -135,8 +135,6 @@ def kept(job: Job, results: Path) -> dict[str, Any] | None:
 
 
 def keep(record: dict[str, Any], path: Path) -> None:
-    """Whole or not at all: a hidden sibling, then a rename."""
+    """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    sibling = path.with_name(f".{path.name}.{os.getpid()}")
-    sibling.write_text(json.dumps(record, indent=2) + "\n")
-    os.replace(sibling, path)
+    write_json_atomic(path, record)

@@ -1,4 +1,4 @@
-"""Tail functionals of returns: CVaR, VaR, and distorted expectations (R01, C05).
+"""Tail functionals of returns: CVaR and VaR (R01, C05).
 
 A low return is a bad one: CVaR_α is the mean of the worst share α, VaR_α the value that the share α does not
 exceed. Every function sorts what it is given, works on the last dimension, keeps the others, and is
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from itertools import pairwise
-from statistics import NormalDist
 from typing import Literal
 
 import torch
@@ -106,15 +104,6 @@ def cvar_from_atoms(probs: Tensor, atoms: Tensor, alpha: float) -> Tensor:
     return (taken * ascending).sum(-1) / taken.sum(-1)
 
 
-def var_from_atoms(probs: Tensor, atoms: Tensor, alpha: float) -> Tensor:
-    """VaR_α of masses p at atoms z: the lowest atom with F_k ≥ α. Shapes as in `cvar_from_atoms`."""
-    _check_alpha(alpha)
-    mass, ascending = _ascending_atoms(probs, atoms)
-    rounding = mass.shape[-1] * torch.finfo(mass.dtype).eps
-    index = (mass.cumsum(-1) < alpha - rounding).sum(-1, keepdim=True).clamp(max=mass.shape[-1] - 1)
-    return ascending.gather(-1, index).squeeze(-1)
-
-
 def cvar_from_samples(x: Tensor, alpha: float) -> Tensor:
     """CVaR_α of n equally likely observations, [..., n] -> [...]: the step rule of `cvar_from_quantiles`.
 
@@ -137,41 +126,6 @@ def mean_cvar(mean: Tensor, cvar: Tensor, cvar_weight: float) -> Tensor:
     if not 0.0 <= cvar_weight <= 1.0:
         raise ValueError(f"cvar_weight must lie in [0, 1], got {cvar_weight}")
     return (1.0 - cvar_weight) * mean + cvar_weight * cvar
-
-
-def wang_from_quantiles(q: Tensor, eta: float) -> Tensor:
-    """Wang's distorted expectation ∫ Q(Φ(Φ⁻¹(τ) + η)) dτ of N equal masses at q, [..., N] -> [...].
-
-    η < 0 is risk-averse, 0 the mean, η > 0 risk-seeking. On a normal distribution it is μ + η·σ. Source: Wang 2000, "A
-    class of distortion operators"; sign as in https://arxiv.org/abs/1806.06923 (section 3.2).
-    """
-    normal = NormalDist()
-    n = q.shape[-1]
-    inner = [normal.cdf(normal.inv_cdf(i / n) - eta) for i in range(1, n)]
-    return _distorted_mean(q, [0.0, *inner, 1.0])
-
-
-def cpw_from_quantiles(q: Tensor, gamma: float) -> Tensor:
-    """Expectation under cumulative probability weighting, ∫ Q(u) dw(u), of N equal masses at q, [..., N] ->
-    [...].
-
-        w(u) = u^γ/(u^γ + (1 − u)^γ)^(1/γ)
-
-    γ = 1 is the mean; γ < 1 (0.71 fits people) overweights both tails. w rises for γ > 0.28 only.
-    Source: Tversky, Kahneman 1992, "Advances in prospect theory" (eq. 6).
-    """
-    if not 0.28 <= gamma <= 1.0:
-        raise ValueError(f"gamma must lie in [0.28, 1], got {gamma}")
-    n = q.shape[-1]
-    levels = [i / n for i in range(1, n)]
-    inner = [u**gamma / (u**gamma + (1.0 - u) ** gamma) ** (1.0 / gamma) for u in levels]
-    return _distorted_mean(q, [0.0, *inner, 1.0])
-
-
-def _distorted_mean(q: Tensor, cumulative: list[float]) -> Tensor:
-    """Σ_i q_(i)·(h((i+1)/N) − h(i/N)), with h given at 0, 1/N, …, 1."""
-    weights = [after - before for before, after in pairwise(cumulative)]
-    return (q.sort(dim=-1).values * torch.as_tensor(weights, dtype=q.dtype, device=q.device)).sum(-1)
 
 
 def _step_cvar(ascending: Tensor, alpha: float) -> Tensor:

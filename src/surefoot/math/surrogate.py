@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,25 +18,13 @@ LOG_RATIO_EXTREME = 10.0
 Bound = Literal["clamp", "tanh"]
 
 
-class LogRatioStats(NamedTuple):
-    """What the log-ratios looked like *before* the bound. All 0-dim; NaN where there was no sample."""
-
-    mean: Tensor
-    std: Tensor
-    max_abs: Tensor
-    bounded_fraction: Tensor
-    extreme_fraction: Tensor
-    nan_count: Tensor
-    inf_count: Tensor
-
-
 def bound_log_ratio(log_ratio: Tensor, bound: Bound = "clamp") -> Tensor:
     """The log-ratio d kept within ±20, elementwise, any shape.
 
         clamp: min(max(d, −20), 20)      no gradient beyond the bound
         tanh:  20·tanh(d/20)             a gradient everywhere (in float32 up to |d| ≈ 170)
 
-    NaN stays NaN in both; ±Inf becomes ±20. Look for non-finite values before (`log_ratio_statistics`).
+    NaN stays NaN in both; ±Inf becomes ±20. Look for non-finite values before.
     """
     if bound == "clamp":
         return log_ratio.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
@@ -45,41 +33,14 @@ def bound_log_ratio(log_ratio: Tensor, bound: Bound = "clamp") -> Tensor:
     raise ValueError(f"bound must be 'clamp' or 'tanh', got {bound!r}")
 
 
-def importance_ratio(log_prob: Tensor, old_log_prob: Tensor, bound: Bound = "clamp") -> Tensor:
+def importance_ratio(log_prob: Tensor, old_log_prob: Tensor | float = 0.0, bound: Bound = "clamp") -> Tensor:
     """r = exp(bound(log π(a|s) − log π_old(a|s))), one per sample [B]; finite for every finite pair.
+
+    With the default for `old_log_prob`, `log_prob` is the log-ratio already, such as a sum over heads.
 
     Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (section 3).
     """
     return torch.exp(bound_log_ratio(log_prob - old_log_prob, bound))
-
-
-def log_ratio_statistics(log_ratio: Tensor, weight: Tensor | None = None) -> LogRatioStats:
-    """Statistics of unbounded log-ratios d, shape [B] or any; `weight` of the same shape, 0 = not a sample.
-
-    `mean`, `std` (population) and `max_abs` are over finite samples only. `bounded_fraction` is the weighted
-    share of all samples with |d| > 20, `extreme_fraction` with |d| > 10; Inf counts in both, NaN in neither.
-    The counts are numbers of samples with non-zero weight.
-    """
-    d = log_ratio.detach()
-    weights = torch.ones_like(d) if weight is None else weight.detach().to(d.dtype)
-    is_sample = weights > 0
-    is_finite = is_sample & torch.isfinite(d)
-    finite, finite_weights = torch.where(is_finite, d, 0.0), torch.where(is_finite, weights, 0.0)
-    # Without samples the totals are 0 and the quotients 0/0 = NaN, as they should be.
-    total, finite_total = weights.sum(), finite_weights.sum()
-    mean = (finite_weights * finite).sum() / finite_total
-    variance = (finite_weights * (finite - mean) ** 2).sum() / finite_total
-    size = d.abs()
-    largest = finite.abs().amax() if d.numel() else finite_total
-    return LogRatioStats(
-        mean=mean,
-        std=variance.sqrt(),
-        max_abs=torch.where(finite_total > 0, largest, torch.nan),
-        bounded_fraction=(weights * (size > LOG_RATIO_BOUND)).sum() / total,
-        extreme_fraction=(weights * (size > LOG_RATIO_EXTREME)).sum() / total,
-        nan_count=(is_sample & torch.isnan(d)).sum(),
-        inf_count=(is_sample & torch.isinf(d)).sum(),
-    )
 
 
 def clipped_surrogate(
