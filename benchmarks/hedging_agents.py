@@ -127,8 +127,8 @@ INTRODUCTION = """# Hedging an option under tail risk
 Made by `make bench-hedging`, that is `python benchmarks/hedging_agents.py`; with `--report` it only rewrites the page
 from the kept runs. Worlds, costs and rules are in [docs/hedging.md](../../docs/hedging.md). Each agent is trained by a
 preset of its own (`surefoot train --preset NAME`), chosen on seeds from 100 on, and acts without noise on {paths:,}
-fresh paths that no training saw. Losses are positive; a CVaR95 of 3.3 says that the worst 5 % of paths lose 3.3 in the mean,
-on an option sold for 2.29.
+fresh paths that no training saw. Losses are positive; a CVaR95 of 3.3 says that the worst 5 % of paths lose 3.3 in the
+mean, on an option sold for 2.29.
 """
 
 
