@@ -300,7 +300,7 @@ def test_a_floor_that_is_never_reached_is_an_error() -> None:
 def test_compiled_and_eager_agree(settings: dict[str, Any]) -> None:
     eager, compiled = (greenhouse(n_epochs=3, learning_rate=1e-3, **settings) for _ in range(2))
     parts = (compiled.policy, compiled.family, compiled.flat, compiled.optimizer, compiled.config.ppo)
-    compiled.updater.step = CompiledStep(*parts, lambda graph, inputs: graph)
+    compiled.updater.step = CompiledStep(*parts, compiler=lambda graph, inputs: graph)
     for _ in range(5):
         records = [learner.learn(learner.collect(), 5).update for learner in (eager, compiled)]
         for name in NAMES:
@@ -342,8 +342,8 @@ def test_the_penalty_on_logits_leaves_numbers_alone() -> None:
     learner = make_learner(Mixed, logit_penalty=1.0, normalize_advantage="none", n_epochs=1, batch_size=64)
     bias = learner.flat.named()["head.linear.bias"]
     bias[2:] = 50.0
-    assert learner.learn(learner.collect(), 1).update.logit_penalty == 0.0
+    assert learner.learn(learner.collect(), 1).update.values["train/logit_penalty"] == 0.0
     bias[:2] = 50.0
-    assert learner.learn(learner.collect(), 1).update.logit_penalty > 1000.0
+    assert learner.learn(learner.collect(), 1).update.values["train/logit_penalty"] > 1000.0
     with pytest.raises(ConfigError, match="logit_penalty is for discrete actions"):
         make_learner("Pendulum-v1", logit_penalty=1.0)

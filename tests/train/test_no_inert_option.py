@@ -251,6 +251,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "compile": Elsewhere("fast/test_compile.py"),
     "threads": threads,
     "ppo.learning_rate": Trains([0.02, "linear(0.01, 0)"]),
+    "ppo.critic_learning_rate": Trains([0.02, "linear(0.01, 0)"]),
     "ppo.n_steps": Trains([48]),
     "ppo.batch_size": Trains([16]),
     "ppo.n_epochs": Trains([3]),

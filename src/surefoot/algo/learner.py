@@ -21,6 +21,7 @@ from surefoot.algo.action_units import in_box_units
 from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
+from surefoot.algo.loss_terms import build_loss_terms
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.same_masks import require_same_masks
 from surefoot.algo.shaping import Shaping
@@ -29,7 +30,7 @@ from surefoot.algo.update import Updater
 from surefoot.config import Config
 from surefoot.config.schema import changed
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
-from surefoot.optim.adam import Adam, AdamSettings
+from surefoot.optim.build import build_optimizer
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.policy import Policy, build_policy
@@ -135,9 +136,7 @@ class Learner:
             self.policy.encoder.check(layout)
         self.policy.to(self.device)
         self.flat = FlatParameters(self.policy.parts())
-        decays = frozenset(self.policy.critic_parts() if ppo.decay_scope == "critic" else self.flat.slices)
-        settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
-        self.optimizer = Adam(self.flat.values, settings, self.flat.mask(decays))
+        self.optimizer = build_optimizer(self.flat, ppo, self.policy.critic_parts())
         follows = ppo.observation_statistics == "step"
         self.observations = (
             ObservationNormalizer(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
@@ -150,9 +149,10 @@ class Learner:
         """How the open episodes of a loaded state go on; None before any state was loaded and has envs."""
         self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
         warn_if_thin(config)
-        step = EagerStep(self.policy, self.family, self.flat, self.optimizer, ppo)
+        self.terms = build_loss_terms(config, self.family)
+        step = EagerStep(self.policy, self.family, self.flat, self.optimizer, ppo, self.terms)
         self.updater = Updater(step, config, shuffle)
-        self.plan = CoefficientPlan(ppo, self.family.head_names)
+        self.plan = self._new_plan()
         self.interrupted: Callable[[], bool] = _never
         """Asked before each env step and each minibatch; True abandons the iteration with `Abandoned`."""
         self.act_generator = act_generator
@@ -233,7 +233,7 @@ class Learner:
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
         metrics = self.policy.critic.metrics(estimates.prediction, estimates.returns, rollout.valid)
-        metrics |= estimates.metrics | self.plan.metrics()
+        metrics |= estimates.metrics | self.plan.metrics() | self.optimizer.metrics()
         self.policy.critic.update_statistics(estimates.returns, rollout.valid)
         if estimates.costs is not None:
             estimates.costs.update_statistics(rollout.valid)
@@ -264,7 +264,10 @@ class Learner:
         """Count env steps from 0, and let schedules begin anew with the next update."""
         self.timesteps = self.collector.vector_steps = 0
         self.schedules = ScheduleSpan(first_update=self.updates)
-        self.plan = CoefficientPlan(self.config.ppo, self.family.head_names)
+        self.plan = self._new_plan()
+
+    def _new_plan(self) -> CoefficientPlan:
+        return CoefficientPlan(self.config.ppo, self.family.head_names, [term.numbers for term in self.terms])
 
     def state_dict(self) -> TrainerState:
         """A copy of everything that the next iteration depends on."""
@@ -307,6 +310,8 @@ class Learner:
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(buffers[name])
         self.optimizer.load_state_dict(_section(state.tensors, "optimizer"))
+        for term in self.terms:
+            term.load_state_dict(_section(state.tensors, f"terms/{term.name}"))
         for name, saved in _section(state.tensors, "generator").items():
             self._generators[name].set_state(saved.to(torch.uint8))
         if self.observations is not None:
@@ -386,6 +391,8 @@ class Learner:
         """All of the state but the open episodes."""
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
         tensors |= {f"optimizer/{name}": x for name, x in self.optimizer.state_dict().items()}
+        for term in self.terms:
+            tensors |= {f"terms/{term.name}/{name}": x for name, x in term.state_dict().items()}
         tensors |= {f"generator/{name}": g.get_state() for name, g in self._generators.items()}
         tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
         if self.observations is not None:
@@ -424,8 +431,6 @@ def action_family(space: spaces.Space[Any], config: Config, heads: tuple[HeadSpe
     """The action distribution of the configuration for a space; settings that it leaves without effect are refused."""
     policy, ppo = config.policy, config.ppo
     family = family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std, heads)
-    if ppo.logit_penalty and family.n_logits == 0:
-        raise ConfigError("ppo.logit_penalty is for discrete actions; the env's actions are a Box")
     for field, names in (("head_ent_coefs", ppo.head_ent_coefs), ("head_ent_coef_floors", ppo.head_ent_coef_floors)):
         unknown = next((name for name in names if name not in family.head_names), None)
         if unknown is not None:

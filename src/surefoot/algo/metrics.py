@@ -3,6 +3,7 @@
 A new metric of something that is known already is one line here. ``of`` says how it is computed:
 
 - `OF_ROWS`: a function of `Rows`, one value for each row of all minibatches with a finite gradient;
+- `OF_TERMS`: the same, declared by loss terms (`LossTerm.metrics`);
 - `OF_ROLLOUT`: a function of `RolloutData`, values of the rollout that the update learns from, None if there are none;
 - `OF_HEADS`: a function of `HeadRows`, one value for each head in each row;
 - `OF_UPDATE`: a function of the finished `UpdateRecord`, which is a number, numbers by name, or None to log nothing;
@@ -11,12 +12,15 @@ A new metric of something that is known already is one line here. ``of`` says ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from torch import Tensor
 
+from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.loss_terms import LOSS_TERMS
 from surefoot.math.surrogate import LOG_RATIO_BOUND, LOG_RATIO_EXTREME, clip_fraction_indicator
 
 if TYPE_CHECKING:
@@ -120,14 +124,6 @@ OF_ROWS: tuple[Metric[Rows, Tensor], ...] = (
         "Change of the entropy within the update, by a straight line through its rows.",
     ),
     Metric(
-        "train/logit_penalty",
-        lambda r: r.terms.penalty,
-        "mean",
-        "1",
-        "Penalty on large logits; logged if there was any.",
-        lambda u: u.values["train/logit_penalty"] != 0.0,
-    ),
-    Metric(
         "train/approx_kl",
         lambda r: r.kl,
         "mean",
@@ -164,6 +160,23 @@ OF_ROWS: tuple[Metric[Rows, Tensor], ...] = (
         f"Rows with |log-ratio| > {LOG_RATIO_EXTREME:g}: no small policy step.",
     ),
 )
+
+
+def term_metrics(terms: Iterable[type[LossTerm] | LossTerm]) -> tuple[Metric[Rows, Tensor], ...]:
+    """What loss terms declare, as entries of the table; they are computed in the order of the terms."""
+    declared_by_terms = [metric for term in terms for metric in term.metrics]
+    return tuple(
+        Metric(metric.key, partial(_measured, i), metric.reduce, metric.unit, metric.meaning)
+        for i, metric in enumerate(declared_by_terms)
+    )
+
+
+def _measured(i: int, rows: Rows) -> Tensor:
+    return rows.terms.measured[i]
+
+
+OF_TERMS = term_metrics(LOSS_TERMS)
+"""Of the loss terms that are known; logged where they are used."""
 
 OF_ROLLOUT: tuple[Metric[RolloutData, Tensor | None], ...] = (
     Metric("train/advantage_mean", lambda d: d.advantages, "mean", "return", "Advantages before normalization."),
@@ -265,6 +278,13 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
     Metric("train/clip_range", lambda u: u.coefficients.clip_range, "value", "1", "Clip range of the ratio."),
     Metric("train/clip_range_vf", lambda u: u.coefficients.clip_range_vf, "value", "1", "Clip range of the value."),
     Metric("train/learning_rate", lambda u: u.coefficients.learning_rate, "value", "1", "Learning rate."),
+    Metric(
+        "train/critic_learning_rate",
+        lambda u: u.coefficients.critic_learning_rate,
+        "value",
+        "1",
+        "Learning rate of the critic's own parts, if it has one.",
+    ),
     Metric("train/ent_coef", lambda u: u.coefficients.ent_coef, "value", "1", "Coefficient of the entropy bonus."),
     Metric("train/vf_coef", lambda u: u.coefficients.vf_coef, "value", "1", "Coefficient of the value loss."),
     Metric("train/grad_norm", lambda u: u.gradient_norm, "mean", "1", "Norm of the gradient before clipping (O05)."),
@@ -455,7 +475,7 @@ ELSEWHERE: tuple[Declared, ...] = (
     Declared("warn/env_restarts", LEARNER, "count", "envs", "Worker processes that were started again."),
 )
 
-COMPUTED: tuple[Metric[Any, Any], ...] = (*OF_ROWS, *OF_ROLLOUT, *OF_UPDATE, *OF_HEADS, *OF_HEAD_RECORDS)
+COMPUTED: tuple[Metric[Any, Any], ...] = (*OF_ROWS, *OF_TERMS, *OF_ROLLOUT, *OF_UPDATE, *OF_HEADS, *OF_HEAD_RECORDS)
 TABLE: dict[str, Metric[Any, Any] | Declared] = {
     **{metric.key: metric for metric in COMPUTED},
     **{metric.key: metric for metric in ELSEWHERE},

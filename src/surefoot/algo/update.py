@@ -53,7 +53,9 @@ class Updater:
         if statistics is not None:
             counts = (statistics.relevant & (batch.weight > 0)).sum(1).tolist()
             heads = HeadMetrics(family, statistics, counts, coefficients, self._ppo)
-        metrics = UpdateMetrics(tuple(flat.slices), coefficients, self._ppo, heads)
+        metrics = UpdateMetrics(tuple(flat.slices), coefficients, self._ppo, heads, self.step.terms)
+        for term in self.step.terms:
+            term.begin(batch.advantages, batch.weight)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"

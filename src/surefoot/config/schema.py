@@ -54,6 +54,8 @@ class PPOConfig(Section):
 
     learning_rate: Coefficient = 3e-4
     """Step size of the optimizer; a number or a schedule such as "linear(1e-3, 0)"."""
+    critic_learning_rate: Coefficient | None = None
+    """Step size for the parts that only the critic has, a number or a schedule; None is learning_rate."""
     n_steps: Positive = 256
     """Steps per environment in one rollout; a rollout has n_steps x n_envs rows."""
     batch_size: Positive | None = None
@@ -93,8 +95,9 @@ class PPOConfig(Section):
     """Bound the loss of very unlikely bad actions at this multiple of the advantage (about 3); None is plain PPO."""
     log_ratio_bound: Literal["clamp", "tanh"] = "clamp"
     """How log-ratios are kept within 20; tanh keeps a gradient beyond."""
-    logit_penalty: Annotated[float, Ge(0.0)] = 0.0
-    """Weight of a soft penalty on logits beyond 10 (discrete actions); guards against collapse."""
+    logit_penalty: Coefficient = 0.0
+    """Weight of a soft penalty on logits beyond 10 (discrete actions), a number or a schedule; guards against
+    collapse."""
     optimizer: Literal["adam", "adamw"] = "adam"
     """adamw decouples weight decay from the gradient."""
     adam_eps: Annotated[float, Gt(0.0)] = 1e-5
@@ -132,7 +135,9 @@ class PPOConfig(Section):
     def _none_is_off(cls, value: Any) -> Any:
         return 0.0 if value is None else value
 
-    @field_validator("learning_rate", "clip_range", "clip_range_vf", "vf_coef", mode="after")
+    @field_validator(
+        "learning_rate", "critic_learning_rate", "clip_range", "clip_range_vf", "vf_coef", "logit_penalty", mode="after"
+    )
     @classmethod
     def _decay_is_for_entropy(cls, value: float | str | None) -> float | str | None:
         return value if value is None else _no_decay(value)

@@ -107,5 +107,5 @@ def _compile(learner: Learner) -> None:
         _use_kernel(learner)
     if learner.compiled_parts.kernel or not learner.policy.state_size:
         policy, family, ppo = learner.policy, learner.family, learner.config.ppo
-        learner.updater.step = CompiledStep(policy, family, learner.flat, learner.optimizer, ppo)
+        learner.updater.step = CompiledStep(policy, family, learner.flat, learner.optimizer, ppo, learner.terms)
         learner.compiled_parts = learner.compiled_parts._replace(step=True)

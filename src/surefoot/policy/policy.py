@@ -67,6 +67,18 @@ class Policy(nn.Module):
         out: Tensor = self.head(self.encoder(observation))
         return out
 
+    def parameters_at(self, observation: Observation, sequences: SequenceBatch | None) -> Tensor:
+        """Action parameters [B, P] alone, of rows in sequences; without them a memory takes each row for a first
+        step."""
+        features: Tensor = self.encoder(observation)
+        if self.memory is not None:
+            if sequences is None:
+                features, _ = self.memory.step(features, features.new_zeros(features.shape[0], self.memory.state_size))
+            else:
+                features = self.memory.rows(features, sequences, slice(self.memory.state_size))
+        out: Tensor = self.head(features)
+        return out
+
     def prediction(self, observation: Observation, sequences: SequenceBatch | None = None) -> Tensor:
         """Critic's prediction [B, K] alone."""
         features: Tensor = self.value_encoder(observation)
