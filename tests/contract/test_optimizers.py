@@ -19,7 +19,7 @@ from surefoot.optim.flat import FlatParameters
 from surefoot.optim.optimizer import Optimizer, Rate
 
 NAMES: tuple[str, ...] = get_args(PPOConfig.model_fields["optimizer"].annotation)
-every_optimizer = pytest.mark.parametrize("name", NAMES)
+every_optimizer = pytest.mark.parametrize("name", [*NAMES, *(f"{name} with vgs" for name in NAMES)])
 YES, NO = torch.tensor(True), torch.tensor(False)
 N_STEPS = 7
 
@@ -33,8 +33,10 @@ def build(name: str, **settings: Any) -> tuple[FlatParameters, Optimizer]:
     actor, critic = nn.Linear(3, 3), nn.Linear(3, 1)
     flat = FlatParameters({"actor": actor, "critic": critic})
     flat.values.copy_(torch.randn(16, generator=seeded(0)))
-    settings = {"optimizer": name, "weight_decay": 0.1, "decay_scope": "all"} | settings
-    return flat, build_optimizer(flat, from_flat(**settings).ppo, ["critic"])
+    settings = {"optimizer": name.partition(" ")[0], "weight_decay": 0.1, "decay_scope": "all"} | settings
+    if "vgs" in name:
+        settings["vgs"] = {"alpha": 0.3, "beta": 0.9}
+    return flat, build_optimizer(flat, from_flat(**settings), ["critic"])
 
 
 def gradients(seed: int = 1) -> list[Tensor]:
@@ -132,8 +134,8 @@ def test_a_saved_state_of_another_shape_is_refused(name: str) -> None:
     saved = optimizer.state_dict()
     for key, x in saved.items():
         if x.dtype.is_floating_point:
-            with pytest.raises(ValueError, match=key.rpartition("/")[2]):
-                optimizer.load_state_dict(saved | {key: torch.zeros(3)})
+            with pytest.raises(ValueError, match=key):
+                optimizer.load_state_dict(saved | {key: torch.zeros(5, 5)})
         with pytest.raises(KeyError, match=key):
             optimizer.load_state_dict({other: y for other, y in saved.items() if other != key})
 

@@ -96,6 +96,12 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         "CartPole-v1",
         {"critic_learning_rate": "linear(1e-3, 0)", "logit_penalty": "linear(1, 0)", "micro_batch_size": 12},
     ),
+    "upgd, by rates of their own": (
+        "Pendulum-v1",
+        {"optimizer": "upgd", "weight_decay": 0.1, "critic_learning_rate": 1e-3, "upgd": {"exempt_vectors": True}},
+    ),
+    "adaupgd, vgs": ("CartPole-v1", {"optimizer": "adaupgd", "vgs": {"alpha": 0.5}, "target_kl": 0.01}),
+    "vgs": ("CartPole-v1", {"vgs": {"alpha": 0.5}, "max_grad_norm": 0.1}),
     "quantile": ("CartPole-v1", {"critic": {"kind": "quantile"}}),
     "quantile twin, PopArt, CVaR constraint": (
         "surefoot/CrashPortfolio-v0",

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -28,8 +27,9 @@ from surefoot.algo.shaping import Shaping
 from surefoot.algo.step import EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
-from surefoot.config.schema import changed
+from surefoot.config.section import changed
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
+from surefoot.math.streams import random_stream
 from surefoot.optim.build import build_optimizer
 from surefoot.optim.flat import FlatParameters
 from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
@@ -126,8 +126,8 @@ class Learner:
         self.config, self.envs = config, envs
         ppo = config.ppo
         self.device = torch.device(config.device)
-        init, act, shuffle = (_generator(config.seed, stream) for stream in ("init", "act", "shuffle"))
-        act_generator = act if self.device.type == "cpu" else _generator(config.seed, "act", self.device)
+        init, act, shuffle = (random_stream(config.seed, stream) for stream in ("init", "act", "shuffle"))
+        act_generator = act if self.device.type == "cpu" else random_stream(config.seed, "act", self.device)
         self.family = action_family(envs.action_space, config, envs.action_heads)
         layout = observed_layout(envs, config)
         require_effective(config, layout)
@@ -136,7 +136,7 @@ class Learner:
             self.policy.encoder.check(layout)
         self.policy.to(self.device)
         self.flat = FlatParameters(self.policy.parts())
-        self.optimizer = build_optimizer(self.flat, ppo, self.policy.critic_parts())
+        self.optimizer = build_optimizer(self.flat, config, self.policy.critic_parts())
         follows = ppo.observation_statistics == "step"
         self.observations = (
             ObservationNormalizer(layout, ppo.observation_clip, follows) if ppo.normalize_observations else None
@@ -461,10 +461,3 @@ def observed_layout(envs: Envs, config: Config) -> Layout:
 
 def _section(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(f"{prefix}/"): x for name, x in tensors.items() if name.startswith(f"{prefix}/")}
-
-
-def _generator(seed: int, stream: str, device: torch.device | None = None) -> torch.Generator:
-    """An own random stream for each purpose, so that one does not shift another."""
-    entropy = [seed, *stream.encode()]
-    state = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return torch.Generator(device or "cpu").manual_seed(state)

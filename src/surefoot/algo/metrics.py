@@ -411,6 +411,13 @@ ELSEWHERE: tuple[Declared, ...] = (
         "How far a mean of the observations moved, in old standard deviations.",
     ),
     Declared("train/observation_std_drift", LEARNER, "max", "1", "|σ_new/σ_old − 1| of the observations."),
+    Declared(
+        "train/vgs_multiplier/<part>",
+        "optim/vgs.py",
+        "mean",
+        "1",
+        "Multiplier of the learning rate by VGS, over the parameters of one part (O06).",
+    ),
     Declared("train/reward_scale", LEARNER, "value", "reward", "What rewards are divided by (A07)."),
     Declared(
         "train/entropy_decay_delayed",

@@ -51,7 +51,9 @@ class Terms(NamedTuple):
     def stacked(self) -> Tensor:
         """[R, B] all of them in one tensor but the ratio, which follows from the log-ratio; last those by head."""
         each: Any = self[:N_STACKED]
-        rows = torch.stack([x.to(self.loss.dtype).expand_as(self.loss) for x in (*each, *self.measured)])
+        if self.measured:
+            each = (*each, *(x.expand_as(self.loss) for x in self.measured))
+        rows = torch.stack([x.to(self.loss.dtype) for x in each])
         return rows if self.heads is None else torch.cat([rows, *self.heads])
 
     @staticmethod
@@ -96,6 +98,9 @@ class AddedTerms(NamedTuple):
     """As `TermInputs.forward`."""
 
 
+NO_TERMS = AddedTerms()
+
+
 def with_added_terms(
     terms: Terms,
     added: AddedTerms,
@@ -105,8 +110,6 @@ def with_added_terms(
     coefficients: Coefficients,
 ) -> Terms:
     """PPO's own terms and the others."""
-    if not added.terms:
-        return terms
     assert added.forward is not None
     inputs = TermInputs(parameters, distribution, batch, terms.log_ratio, terms.policy, added.forward)
     for term, drawn, numbers in zip(added.terms, added.drawn, coefficients.terms, strict=True):
@@ -149,12 +152,13 @@ def objective(
     family: Family,
     critic: Critic,
     config: PPOConfig,
-    added: AddedTerms = AddedTerms(),  # noqa: B008 - it is immutable
+    added: AddedTerms = NO_TERMS,
 ) -> tuple[Tensor, StepMetrics]:
     """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and what was step_metrics."""
     distribution = family.bind(parameters, batch.mask)
     terms = loss_terms(distribution, prediction, batch, coefficients, critic, config)
-    terms = with_added_terms(terms, added, parameters, distribution, batch, coefficients)
+    if added.terms:
+        terms = with_added_terms(terms, added, parameters, distribution, batch, coefficients)
     loss = torch.dot(terms.loss, batch.weight)
     with torch.no_grad():
         return loss, _measure(loss, terms, distribution, batch, family, config)

@@ -20,7 +20,7 @@ from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadNorms
 from surefoot.algo.loss_term import LossTerm
-from surefoot.algo.objective import AddedTerms, StepMetrics, objective
+from surefoot.algo.objective import NO_TERMS, AddedTerms, StepMetrics, objective
 from surefoot.config import PPOConfig
 from surefoot.math.advantages import normalize
 from surefoot.optim.flat import FlatParameters
@@ -91,6 +91,8 @@ class Step(ABC):
 
     def draw(self, n_rows: int) -> list[list[tuple[Tensor, ...]]]:
         """What each loss term needs, for each of the pieces."""
+        if not self.terms:
+            return []
         return [[term.draw(size) for term in self.terms] for size in self.piece_sizes(n_rows)]
 
     def pieces(self, batch: Batch) -> list[Batch]:
@@ -173,9 +175,10 @@ class EagerStep(Step):
         self.flat.gradient.zero_()
         total = batch.weight.sum()
         found = []
-        for piece, drawn in zip(self.pieces(batch), self.draw(batch.weight.shape[0]), strict=True):
+        drawn = iter(self.draw(batch.weight.shape[0]))
+        for piece in self.pieces(batch):
             parameters, prediction = self.policy(piece.observation, piece.sequences)
-            added = AddedTerms(self.terms, drawn, partial(self.forward, piece))
+            added = AddedTerms(self.terms, next(drawn), partial(self.forward, piece)) if self.terms else NO_TERMS
             loss, step_metrics = objective(
                 parameters, prediction, piece, coefficients, self.family, self.policy.critic, self.config, added
             )

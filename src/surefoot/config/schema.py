@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_errors
+from surefoot.config.options import UPGDConfig, VGSConfig, option_errors
 from surefoot.config.risk_rules import risk_errors
 from surefoot.config.schedule import parse_schedule
+from surefoot.config.section import (
+    Coefficient,
+    Fraction,
+    Pair,
+    Positive,
+    Scheduled,
+    Section,
+    Sizes,
+    changed,
+    no_decay,
+    within,
+)
 
-
-class Section(BaseModel):
-    """A frozen group of settings that rejects unknown keys."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
-
-
-def _within(low: float, high: float = math.inf) -> AfterValidator:
-    def check(value: float | str) -> float | str:
-        spec = parse_schedule(value)
-        for number in spec.all_values():
-            if not (math.isfinite(number) and low <= number <= high):
-                raise ValueError(f"{number:g} is outside [{low:g}, {high:g}]")
-        return spec.values[0] if spec.kind == "constant" else value
-
-    return AfterValidator(check)
-
-
-def _no_decay(value: float | str) -> float | str:
-    if parse_schedule(value).kind == "decay":
-        raise ValueError("decay(…) is for ent_coef; use linear, cosine, piecewise or warmup here")
-    return value
-
-
-Coefficient = Annotated[float | str, _within(0.0)]
-"""A number or a schedule (see `surefoot.config.schedule`), never negative."""
-Positive = Annotated[int, Ge(1)]
-Fraction = Annotated[float, Ge(0.0), Le(1.0)]
-_Decay = Annotated[float, Ge(0.0), Lt(1.0)]
-Pair = Annotated[tuple[_Decay, _Decay], Field(strict=False)]
-Sizes = Annotated[tuple[Positive, ...], Field(strict=False)]
 Advantages = Literal["rollout", "minibatch", "env", "none"]
 Sink = Literal["tensorboard", "wandb", "mlflow"]
 
@@ -67,9 +46,9 @@ class PPOConfig(Section):
     """Discount per step."""
     gae_lambda: Fraction = 0.95
     """Trace decay of generalised advantage estimation; 1 is Monte Carlo, 0 is one-step."""
-    clip_range: Annotated[float | str, _within(0.0, 10.0)] = 0.2
+    clip_range: Annotated[float | str, within(0.0, 10.0)] = 0.2
     """How far the probability ratio may move from 1 before its gradient is cut."""
-    clip_range_vf: Annotated[float | str, _within(0.0)] | None = None
+    clip_range_vf: Annotated[float | str, within(0.0)] | None = None
     """How far a value prediction may move from its old one, in spreads of the returns, or in normalized reward units if
     critic.popart is off; None turns it off."""
     normalize_advantage: Advantages = "rollout"
@@ -77,7 +56,7 @@ class PPOConfig(Section):
     those of a rollout or an env are divided by a tenth of the returns' running standard deviation at least."""
     ent_coef: Coefficient = 0.0
     """Weight of the entropy bonus; also takes decay(start, floor, updates) with plateau delay."""
-    head_ent_coefs: dict[str, Annotated[Coefficient, AfterValidator(_no_decay)]] = Field(default_factory=dict)
+    head_ent_coefs: dict[str, Scheduled] = Field(default_factory=dict)
     """Weight of the entropy bonus of single heads of a factored action, in place of ent_coef: {"op": 0.02}."""
     head_ent_coef_floors: dict[str, Annotated[float, Gt(0.0)]] = Field(default_factory=dict)
     """Lowest weight of the entropy bonus of single heads, whatever a schedule says: {"op": 0.001}."""
@@ -98,8 +77,8 @@ class PPOConfig(Section):
     logit_penalty: Coefficient = 0.0
     """Weight of a soft penalty on logits beyond 10 (discrete actions), a number or a schedule; guards against
     collapse."""
-    optimizer: Literal["adam", "adamw"] = "adam"
-    """adamw decouples weight decay from the gradient."""
+    optimizer: Literal["adam", "adamw", "upgd", "adaupgd"] = "adam"
+    """adamw decouples weight decay from the gradient; upgd and adaupgd protect useful weights and shake the others."""
     adam_eps: Annotated[float, Gt(0.0)] = 1e-5
     """Term added to Adam's denominator."""
     adam_betas: Pair = (0.9, 0.999)
@@ -140,7 +119,7 @@ class PPOConfig(Section):
     )
     @classmethod
     def _decay_is_for_entropy(cls, value: float | str | None) -> float | str | None:
-        return value if value is None else _no_decay(value)
+        return value if value is None else no_decay(value)
 
 
 class PolicyConfig(Section):
@@ -247,7 +226,7 @@ class RiskConfig(Section):
     """The same for the sum discounted by ppo.gamma from the start of the episode, raw."""
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
-    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = "linear(2, 0)"
+    multiplier_lr: Scheduled = "linear(2, 0)"
     """Change of the multiplier per update, for a violation as large as the spread (standard deviation) of the episode
     returns or costs; falls to 0 by default, so that the multiplier comes to rest."""
     multiplier_init: Annotated[float, Ge(0.0)] = 0.0
@@ -310,6 +289,8 @@ class Config(Section):
     critic: CriticConfig = CriticConfig()
     memory: MemoryConfig = MemoryConfig()
     risk: RiskConfig = RiskConfig()
+    upgd: UPGDConfig = UPGDConfig()
+    vgs: VGSConfig = VGSConfig()
     run: RunConfig = RunConfig()
 
     @property
@@ -355,7 +336,7 @@ RATIO_FIELDS = (
 
 def contradictions(config: Config) -> list[str]:
     """Options that cannot take effect together (P12), each as a sentence that names the fields."""
-    return [*_optimizer_errors(config.ppo), *_other_errors(config)]
+    return [*_optimizer_errors(config.ppo), *_other_errors(config), *option_errors(config)]
 
 
 def training_contradictions(config: Config) -> list[str]:
@@ -485,8 +466,3 @@ def _cut_errors(max_length: int, burn_in: int, n_steps: int) -> list[str]:
             f"memory.max_length = {max_length} has {last_cut} steps before it"
         ]
     return []
-
-
-def changed(section: Section, field: str) -> bool:
-    """Whether a field differs from its default."""
-    return bool(getattr(section, field) != type(section).model_fields[field].default)

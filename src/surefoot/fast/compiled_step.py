@@ -185,7 +185,9 @@ class CompiledStep(Step):
         total = batch.weight.sum()
         gradient = torch.zeros_like(self.flat.values)
         found = []
-        for piece, of_piece in zip(self.pieces(batch), drawn, strict=True):
+        of_pieces = iter(drawn)
+        for piece in self.pieces(batch):
+            of_piece = next(of_pieces) if self.terms else []
             part, (_, step_metrics) = grad_and_value(self._loss, has_aux=True)(
                 self.flat.values, piece, coefficients, total, of_piece
             )
