@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from algo.building import batch_of, gradient_of, iterate, make_learner, shake
+from surefoot.algo.entropy_floor import EntropyFloor
+from surefoot.algo.kl_penalty import KLPenalty
 from surefoot.algo.learner import Learner
 from surefoot.algo.logit_penalty import LogitPenalty
 from surefoot.algo.loss_term import LossTerm, TermInputs
@@ -16,6 +18,13 @@ from surefoot.algo.metrics import TABLE
 from surefoot.fast.compiled_step import CompiledStep
 
 CASES: dict[str, tuple[type[LossTerm], str, dict[str, Any]]] = {
+    "KL penalty": (KLPenalty, "CartPole-v1", {"kl_coef": "linear(2, 1)"}),
+    "exact and adaptive KL penalty": (
+        KLPenalty,
+        "Pendulum-v1",
+        {"kl_coef": 0.5, "adaptive_kl_coef": True, "target_kl": 1e-3, "kl_estimator": "exact", "learning_rate": 1e-3},
+    ),
+    "entropy floor": (EntropyFloor, "Pendulum-v1", {"entropy_floor": 3.0}),
     "logit penalty": (LogitPenalty, "CartPole-v1", {"logit_penalty": "linear(0.5, 0.1)"}),
 }
 """By name: the kind, an env, and settings that ask for the term alone."""
@@ -24,9 +33,9 @@ LARGE_LOGITS = 15.0
 
 
 def learner_of(case: str, **more: Any) -> Learner:
-    _, env, settings = CASES[case]
+    kind, env, settings = CASES[case]
     learner = make_learner(env, **settings | more)
-    if learner.family.n_logits:  # so that there is something to punish
+    if kind is LogitPenalty:  # so that there is something to punish
         learner.policy.head.linear.bias.data.copy_(torch.linspace(-LARGE_LOGITS, LARGE_LOGITS, learner.family.n_logits))
     return learner
 
@@ -43,7 +52,9 @@ def inputs_of(learner: Learner) -> TermInputs:
     def forward(observation: Any, in_sequence: bool) -> torch.Tensor:
         return learner.policy.parameters_at(observation, batch.sequences if in_sequence else None)
 
-    return TermInputs(parameters, distribution, batch, log_ratio, torch.ones_like(log_ratio), forward)
+    return TermInputs(
+        parameters, distribution, batch, log_ratio, torch.ones_like(log_ratio), distribution.entropy(), forward
+    )
 
 
 def test_every_kind_has_a_case() -> None:
@@ -83,6 +94,8 @@ def test_its_metrics_are_in_the_table_and_logged(case: str) -> None:
     for metric in learner.terms[0].metrics:
         assert TABLE[metric.key].meaning == metric.meaning
         assert metric.key in record.update.metrics()
+    if CASES[case][0] is EntropyFloor:  # which needs them
+        return
     bare = learner_of(case, diagnostics=False)
     (record,) = iterate(bare, 1)
     assert not {metric.key for metric in bare.terms[0].metrics} & set(record.update.metrics())

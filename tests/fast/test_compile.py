@@ -96,6 +96,17 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         "CartPole-v1",
         {"critic_learning_rate": "linear(1e-3, 0)", "logit_penalty": "linear(1, 0)", "micro_batch_size": 12},
     ),
+    "bounded σ, KL penalty, entropy floor": (
+        "Pendulum-v1",
+        {
+            "policy": {"std_min": 0.9999, "std_max": 1.0001},
+            "kl_coef": 0.5,
+            "entropy_floor": 3.0,
+            "kl_estimator": "exact",
+            "learning_rate": 1e-3,
+        },
+    ),
+    "heads, KL penalty, entropy floor": ("surefoot/Greenhouse-v0", {"kl_coef": 0.5, "entropy_floor": 9.0}),
     "upgd, by rates of their own": (
         "Pendulum-v1",
         {"optimizer": "upgd", "weight_decay": 0.1, "critic_learning_rate": 1e-3, "upgd": {"exempt_vectors": True}},

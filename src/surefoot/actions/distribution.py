@@ -144,6 +144,11 @@ class Family(ABC):
         distribution is not Gaussian in the units of the env."""
         return None
 
+    def bound_std(self, low: float, high: float) -> bool:
+        """Keep the standard deviations, in the units of the distribution, within bounds from now on; False if there are
+        none to bound."""
+        return False
+
     def head_statistics(self, action: Tensor, mask: Tensor | None, joint_entropy: bool = True) -> HeadStatistics:
         """What stored actions [B, *action_shape] and their masks say about the `head_names`; with ``joint_entropy``
         also about what could have been chosen."""

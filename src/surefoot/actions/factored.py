@@ -261,6 +261,10 @@ class FactoredFamily(Family):
             mask if joint_entropy and plan.wide else None,
         )
 
+    def bound_std(self, low: float, high: float) -> bool:
+        bounded = [part.family.bound_std(low, high) for part in self._parts]
+        return any(bounded)
+
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self.form.names:
             refuse_mask(self, mask)

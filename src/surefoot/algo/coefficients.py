@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from surefoot.algo.loss_term import LossTerm
 from surefoot.config import PPOConfig
 from surefoot.config.schedule import ScheduleSpec, parse_schedule
 from surefoot.math import schedules
@@ -39,9 +40,7 @@ class CoefficientPlan:
     The clock is the number of updates made; it never restarts and is saved (O03).
     """
 
-    def __init__(
-        self, config: PPOConfig, heads: tuple[str, ...] = (), terms: Sequence[tuple[float | str, ...]] = ()
-    ) -> None:
+    def __init__(self, config: PPOConfig, heads: tuple[str, ...] = (), terms: Sequence[LossTerm] = ()) -> None:
         self._config, self._heads, self._terms = config, heads, terms
         self._decay = _entropy_decay(parse_schedule(config.ent_coef))
         self.entropy_state = EntropyDecayState()
@@ -63,7 +62,7 @@ class CoefficientPlan:
             value_at(config.vf_coef, update, total),
             None if own_rate is None else value_at(own_rate, update, total),
             self._of_heads(entropy, update, total),
-            tuple(tuple(value_at(number, update, total) for number in numbers) for numbers in self._terms),
+            tuple(tuple(value_at(number, update, total) for number in term.numbers) for term in self._terms),
         )
 
     def _of_heads(self, common: float, update: int, total: int) -> tuple[float, ...] | None:
@@ -100,7 +99,8 @@ class CoefficientPlan:
 
 def rewards_entropy(config: PPOConfig) -> bool:
     """Whether some coefficient of an entropy can be above 0."""
-    return config.ent_coef != 0.0 or bool(config.head_ent_coefs) or bool(config.head_ent_coef_floors)
+    own = bool(config.head_ent_coefs) or bool(config.head_ent_coef_floors)
+    return own or config.ent_coef != 0.0 or config.entropy_floor is not None
 
 
 def value_at(text: float | str, update: int, total: int) -> float:

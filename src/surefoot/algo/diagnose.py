@@ -32,7 +32,9 @@ def name_source(batch: Batch, coefficients: Coefficients, step: EagerStep, n_env
         "value loss": terms.value,
         "entropy": terms.entropy,
     }
-    inputs = TermInputs(parameters, distribution, batch, terms.log_ratio, terms.policy, partial(step.forward, batch))
+    inputs = TermInputs(
+        parameters, distribution, batch, terms.log_ratio, terms.policy, terms.entropy, partial(step.forward, batch)
+    )
     for term, numbers in zip(step.terms, coefficients.terms, strict=True):
         found = term(inputs, numbers, term.draw(batch.weight.shape[0]))
         suspects[term.name.replace("_", " ")] = found.loss.detach().expand_as(terms.policy)

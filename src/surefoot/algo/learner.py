@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -267,7 +268,7 @@ class Learner:
         self.plan = self._new_plan()
 
     def _new_plan(self) -> CoefficientPlan:
-        return CoefficientPlan(self.config.ppo, self.family.head_names, [term.numbers for term in self.terms])
+        return CoefficientPlan(self.config.ppo, self.family.head_names, self.terms)
 
     def state_dict(self) -> TrainerState:
         """A copy of everything that the next iteration depends on."""
@@ -431,6 +432,9 @@ def action_family(space: spaces.Space[Any], config: Config, heads: tuple[HeadSpe
     """The action distribution of the configuration for a space; settings that it leaves without effect are refused."""
     policy, ppo = config.policy, config.ppo
     family = family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std, heads)
+    low, high = policy.std_min, policy.std_max
+    if (low is not None or high is not None) and not family.bound_std(low or 0.0, math.inf if high is None else high):
+        raise ConfigError("policy.std_min, policy.std_max bound the σ of Gaussian actions; the env's have none")
     for field, names in (("head_ent_coefs", ppo.head_ent_coefs), ("head_ent_coef_floors", ppo.head_ent_coef_floors)):
         unknown = next((name for name in names if name not in family.head_names), None)
         if unknown is not None:

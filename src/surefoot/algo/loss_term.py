@@ -14,6 +14,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from surefoot.actions.distribution import Distribution
     from surefoot.algo.batch import Batch
+    from surefoot.algo.record import UpdateRecord
 
 
 class TermMetric(NamedTuple):
@@ -36,6 +37,8 @@ class TermInputs(NamedTuple):
     """[B] ln π/π_old of the stored actions, before any bound."""
     policy_loss: Tensor
     """[B] clipped surrogate loss."""
+    entropy: Tensor
+    """[B] of the policy; differentiable if `coefficients.rewards_entropy`."""
     forward: Callable[[Mapping[str, Tensor], bool], Tensor]
     """Action parameters [·, P] of other observations. With ``in_sequence`` they stand in place of the batch's own, row
     by row and in its sequences; else each is a first step."""
@@ -64,7 +67,7 @@ class LossTerm(ABC):
     """Whether it can be recorded; if not, the step runs in plain torch."""
 
     def __init__(self, *numbers: float | str) -> None:
-        self.numbers = numbers
+        self.numbers: tuple[float | str, ...] = numbers
         """Its coefficient, then any other number that may change over a run: numbers or schedules."""
 
     @abstractmethod
@@ -81,6 +84,9 @@ class LossTerm(ABC):
     def tensors(self) -> Sequence[Tensor]:
         """What else it reads and may change between two steps: a compiled step takes these as inputs."""
         return ()
+
+    def advance(self, record: UpdateRecord) -> None:  # noqa: B027
+        """After an update that made steps: a coefficient may react to what it did."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """What the next update depends on, by name."""

@@ -175,6 +175,11 @@ def _measured(i: int, rows: Rows) -> Tensor:
     return rows.terms.measured[i]
 
 
+def coefficient_key(term: type[LossTerm] | LossTerm) -> str:
+    """Under which the coefficient of a loss term is logged."""
+    return f"train/{term.name}_coef"
+
+
 OF_TERMS = term_metrics(LOSS_TERMS)
 """Of the loss terms that are known; logged where they are used."""
 
@@ -482,10 +487,16 @@ ELSEWHERE: tuple[Declared, ...] = (
     Declared("warn/env_restarts", LEARNER, "count", "envs", "Worker processes that were started again."),
 )
 
+COEFFICIENTS = tuple(
+    Declared(coefficient_key(term), "algo/update_metrics.py", "value", "1", f"Coefficient of {term.metrics[0].key}.")
+    for term in LOSS_TERMS
+)
+"""Of the loss terms that are known."""
+
 COMPUTED: tuple[Metric[Any, Any], ...] = (*OF_ROWS, *OF_TERMS, *OF_ROLLOUT, *OF_UPDATE, *OF_HEADS, *OF_HEAD_RECORDS)
 TABLE: dict[str, Metric[Any, Any] | Declared] = {
     **{metric.key: metric for metric in COMPUTED},
-    **{metric.key: metric for metric in ELSEWHERE},
+    **{metric.key: metric for metric in (*COEFFICIENTS, *ELSEWHERE)},
 }
 """All metrics by key."""
 

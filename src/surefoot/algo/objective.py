@@ -111,7 +111,7 @@ def with_added_terms(
 ) -> Terms:
     """PPO's own terms and the others."""
     assert added.forward is not None
-    inputs = TermInputs(parameters, distribution, batch, terms.log_ratio, terms.policy, added.forward)
+    inputs = TermInputs(parameters, distribution, batch, terms.log_ratio, terms.policy, terms.entropy, added.forward)
     for term, drawn, numbers in zip(added.terms, added.drawn, coefficients.terms, strict=True):
         result = term(inputs, numbers, drawn)
         terms = terms._replace(loss=terms.loss + numbers[0] * result.loss, measured=(*terms.measured, *result.measured))
@@ -131,6 +131,7 @@ def _policy_terms(
     if batch.packed_masks is None:
         # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
         unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
+        unrewarded = unrewarded and config.entropy_floor is None
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
         assert batch.action is not None, "without packed_masks the action itself is needed"

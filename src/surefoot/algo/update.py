@@ -74,7 +74,11 @@ class Updater:
                     break
             if not self._settle(unread, epoch, coefficients, rollout, metrics):
                 break
-        return metrics.record(index, RolloutData(rollout, estimates, family))
+        record = metrics.record(index, RolloutData(rollout, estimates, family))
+        if record.gradient_steps or record.kl_stop:
+            for term in self.step.terms:
+                term.advance(record)
+        return record
 
     def _settle(
         self,

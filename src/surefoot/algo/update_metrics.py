@@ -11,7 +11,7 @@ from torch import Tensor
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadMetrics, estimated_divergence
 from surefoot.algo.loss_term import LossTerm
-from surefoot.algo.metrics import OF_ROLLOUT, OF_ROWS, Metric, term_metrics
+from surefoot.algo.metrics import OF_ROLLOUT, OF_ROWS, Metric, coefficient_key, term_metrics
 from surefoot.algo.objective import N_STACKED, StepMetrics, Terms
 from surefoot.algo.record import KLStop, UpdateRecord, WorstRow
 from surefoot.algo.reduce import RowReducer, reduced
@@ -119,7 +119,7 @@ class UpdateMetrics:
         terms: tuple[LossTerm, ...] = (),
     ) -> None:
         self._parts, self._coefficients, self._config, self._heads = parts, coefficients, config, heads
-        of_terms = term_metrics(terms)
+        self._added, of_terms = terms, term_metrics(terms)
         self._n_measured = len(of_terms)
         self._rows = RowMetrics(coefficients.clip_range, config, heads, of_terms)
         self._squared_norms: list[Tensor] = []
@@ -167,6 +167,8 @@ class UpdateMetrics:
             found = metric.of(data)
             if found is not None:
                 values[metric.key] = reduced(found, metric.reduce)
+        for term, numbers in zip(self._added, self._coefficients.terms, strict=True):
+            values[coefficient_key(term)] = numbers[0]
         of_parts, of_outputs = self._all_norms()
         norms, totals = of_parts.sqrt(), of_parts.sum(1).sqrt()
         longest = self._config.max_grad_norm

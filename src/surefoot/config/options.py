@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
@@ -9,7 +10,7 @@ from annotated_types import Ge
 from surefoot.config.section import Decay, Section, changed, changed_fields
 
 if TYPE_CHECKING:
-    from surefoot.config.schema import Config
+    from surefoot.config.schema import Config, PolicyConfig
 
 
 class UPGDConfig(Section):
@@ -34,7 +35,7 @@ class VGSConfig(Section):
 
 def option_errors(config: Config) -> list[str]:
     """Options that cannot take effect together (P12)."""
-    return [*_upgd_errors(config), *_vgs_errors(config)]
+    return [*_upgd_errors(config), *_vgs_errors(config), *_std_errors(config.policy)]
 
 
 def _upgd_errors(config: Config) -> list[str]:
@@ -53,3 +54,18 @@ def _upgd_errors(config: Config) -> list[str]:
 def _vgs_errors(config: Config) -> list[str]:
     given = changed_fields(config.vgs, "alpha")
     return [f"vgs.{', vgs.'.join(given)} needs vgs.alpha > 0"] if given and not config.vgs.alpha else []
+
+
+def _std_errors(policy: PolicyConfig) -> list[str]:
+    given = [f"policy.{name}" for name in ("std_min", "std_max") if changed(policy, name)]
+    if given and policy.distribution == "beta":
+        return [f'policy.distribution = "beta" has no standard deviation: drop {", ".join(given)}']
+    low, high, first = policy.std_min or 0.0, policy.std_max or math.inf, math.exp(policy.log_std_init)
+    if low >= high:
+        return [f"policy.std_min = {low:g} must be below policy.std_max = {high:g}"]
+    if not low <= first * (1 + 1e-6) or not first <= high * (1 + 1e-6):
+        return [
+            f"{', '.join(given)}: the policy starts with σ = exp(policy.log_std_init) = {first:g}, which is outside "
+            f"[{low:g}, {high:g}]; set policy.log_std_init to a logarithm within"
+        ]
+    return []

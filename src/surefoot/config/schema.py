@@ -60,6 +60,9 @@ class PPOConfig(Section):
     """Weight of the entropy bonus of single heads of a factored action, in place of ent_coef: {"op": 0.02}."""
     head_ent_coef_floors: dict[str, Annotated[float, Gt(0.0)]] = Field(default_factory=dict)
     """Lowest weight of the entropy bonus of single heads, whatever a schedule says: {"op": 0.001}."""
+    entropy_floor: float | None = None
+    """While the mean entropy is below this, in nats, a bonus is added whose weight grows by half per update; above it
+    falls again. Entropies of continuous actions may be negative. None adds none."""
     vf_coef: Coefficient = 0.5
     """Weight of the value loss."""
     max_grad_norm: Annotated[float, Ge(0.0)] = 0.5
@@ -70,6 +73,10 @@ class PPOConfig(Section):
     """Which KL the stop, the adaptive learning rate and train/approx_kl use."""
     adaptive_lr_kl: Annotated[float, Gt(0.0)] | None = None
     """Adapt the learning rate so that the KL per update stays within a factor 2 of this; None leaves the schedule."""
+    kl_coef: Scheduled = 0.0
+    """Weight of a penalty on KL(old ‖ new) beside the clip; a number or a schedule."""
+    adaptive_kl_coef: bool = False
+    """Double kl_coef after an update with KL > 1.5·target_kl, halve it after one with KL < target_kl/1.5."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Bound the loss of very unlikely bad actions at this multiple of the advantage (about 3); None is plain PPO."""
     log_ratio_bound: Literal["clamp", "tanh"] = "clamp"
@@ -144,6 +151,10 @@ class PolicyConfig(Section):
     """Distribution of continuous actions; auto is gaussian."""
     log_std_init: Annotated[float, Ge(-20.0), Le(2.0)] = 0.0
     """Initial log standard deviation of Gaussian actions, in half-widths of the action box where it is bounded."""
+    std_min: Annotated[float, Gt(0.0)] | None = None
+    """Smallest standard deviation of Gaussian actions, in the units of log_std_init; None has no bound."""
+    std_max: Annotated[float, Gt(0.0)] | None = None
+    """Largest standard deviation of Gaussian actions."""
     state_dependent_std: bool = False
     """Let the network set the standard deviation instead of a free parameter."""
     cnn_channels: Sizes = (32, 64, 64)
@@ -328,6 +339,7 @@ RATIO_FIELDS = (
     "target_kl",
     "kl_estimator",
     "adaptive_lr_kl",
+    "kl_coef",
     "dual_clip",
     "log_ratio_bound",
 )
@@ -381,6 +393,10 @@ def _optimizer_errors(ppo: PPOConfig) -> list[str]:
     found = []
     if ppo.adaptive_lr_kl is not None and parse_schedule(ppo.learning_rate).kind != "constant":
         found.append("ppo.adaptive_lr_kl sets the learning rate itself: give learning_rate as a number, not a schedule")
+    if ppo.adaptive_kl_coef and (ppo.target_kl is None or not ppo.kl_coef or isinstance(ppo.kl_coef, str)):
+        found.append("ppo.adaptive_kl_coef needs ppo.target_kl, and ppo.kl_coef as a number above 0 to start from")
+    if ppo.entropy_floor is not None and not ppo.diagnostics:
+        found.append("ppo.entropy_floor needs ppo.diagnostics: without, the entropy is not measured")
     for name, floor in ppo.head_ent_coef_floors.items():
         spec = parse_schedule(ppo.head_ent_coefs.get(name, ppo.ent_coef))
         if spec.kind == "constant" and floor <= spec.values[0]:
