@@ -68,6 +68,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "upgd.beta_utility": st.just(0.999),
     "upgd.sigma": st.just(0.001),
     "upgd.exempt_vectors": st.just(False),
+    "imitation.coef": positive | coefficients.filter(lambda c: c != 0.0),
     "vgs.alpha": positive,
     "vgs.beta": st.floats(0.0, 0.99),
     "ppo.adam_eps": positive,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from algo.building import batch_of, gradient_of, iterate, make_learner, shake
 from surefoot.algo.entropy_floor import EntropyFloor
+from surefoot.algo.imitation import DemonstrationImitation, OwnImitation
 from surefoot.algo.kl_penalty import KLPenalty
 from surefoot.algo.learner import Learner
 from surefoot.algo.logit_penalty import LogitPenalty
@@ -17,7 +19,19 @@ from surefoot.algo.loss_terms import LOSS_TERMS
 from surefoot.algo.metrics import TABLE
 from surefoot.fast.compiled_step import CompiledStep
 
+DEMOS = "DEMOS"
+"""Stands for a file that a fixture writes."""
 CASES: dict[str, tuple[type[LossTerm], str, dict[str, Any]]] = {
+    "imitation of own rollouts": (
+        OwnImitation,
+        "CartPole-v1",
+        {"imitation": {"coef": "linear(1, 0.5)", "beta": 0.5}},
+    ),
+    "imitation of demonstrations": (
+        DemonstrationImitation,
+        "CartPole-v1",
+        {"imitation": {"coef": "linear(1, 0.5)", "demonstrations": DEMOS}, "normalize_observations": True},
+    ),
     "KL penalty": (KLPenalty, "CartPole-v1", {"kl_coef": "linear(2, 1)"}),
     "exact and adaptive KL penalty": (
         KLPenalty,
@@ -30,6 +44,15 @@ CASES: dict[str, tuple[type[LossTerm], str, dict[str, Any]]] = {
 """By name: the kind, an env, and settings that ask for the term alone."""
 every_case = pytest.mark.parametrize("case", CASES)
 LARGE_LOGITS = 15.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A file of demonstrations for CartPole."""
+    path, rng = tmp_path_factory.mktemp("demos") / "demos.npz", np.random.default_rng(0)
+    arrays = {"observation": rng.normal(size=(30, 4)).astype(np.float32), "action": rng.integers(0, 2, 30)}
+    np.savez(path, **arrays, reward=rng.normal(size=30))  # type: ignore[arg-type]
+    CASES["imitation of demonstrations"][2]["imitation"]["demonstrations"] = str(path)
 
 
 def learner_of(case: str, **more: Any) -> Learner:

@@ -208,6 +208,16 @@ MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
     "observations that are codes": ("FrozenLake-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "lstm": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "gru, two layers": ("Pendulum-v1", {"memory": {"kind": "gru", "hidden_size": 16, "layers": 2}}),
+    "lstm, imitation, penalties": (
+        "CartPole-v1",
+        {
+            "memory": {"kind": "lstm", "hidden_size": 8},
+            "imitation": {"coef": 0.5},
+            "kl_coef": 0.5,
+            "entropy_floor": 0.69,
+            "logit_penalty": 0.1,
+        },
+    ),
     "one for both": (
         "CartPole-v1",
         {"memory": {"kind": "lstm", "hidden_size": 8, "layers": 2, "shared": True}, "policy": {"shared": True}},

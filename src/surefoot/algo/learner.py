@@ -21,7 +21,7 @@ from surefoot.algo.action_units import in_box_units
 from surefoot.algo.coefficients import CoefficientPlan, value_at
 from surefoot.algo.effects import require_effective
 from surefoot.algo.estimate import estimate
-from surefoot.algo.loss_terms import build_loss_terms
+from surefoot.algo.loss_terms import TermContext, build_loss_terms
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.same_masks import require_same_masks
 from surefoot.algo.shaping import Shaping
@@ -150,7 +150,9 @@ class Learner:
         """How the open episodes of a loaded state go on; None before any state was loaded and has envs."""
         self.risk = build_risk(config.risk, envs.n_envs, ppo.gamma)
         warn_if_thin(config)
-        self.terms = build_loss_terms(config, self.family)
+        trains = not isinstance(envs, DescribedEnvs)
+        context = TermContext(config, self.family, layout, envs.action_space, self.observations, self.device, trains)
+        self.terms = build_loss_terms(context)
         step = EagerStep(self.policy, self.family, self.flat, self.optimizer, ppo, self.terms)
         self.updater = Updater(step, config, shuffle)
         self.plan = self._new_plan()

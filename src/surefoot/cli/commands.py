@@ -141,6 +141,26 @@ def evaluate(arguments: argparse.Namespace) -> None:
     _table(f"{agent.config.env}: {len(result.returns)} episodes", summary)
 
 
+def record(arguments: argparse.Namespace) -> None:
+    """``surefoot record``."""
+    from surefoot.train.recording import record as record_demonstrations
+
+    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
+        arrays = record_demonstrations(
+            agent, arguments.out, arguments.episodes, arguments.seed, not arguments.stochastic
+        )
+    said = {
+        "out": str(arguments.out),
+        "episodes": int(arrays["episode_start"].sum()),
+        "steps": len(arrays["action"]),
+        "mean_reward": float(arrays["reward"].sum() / arrays["episode_start"].sum()),
+    }
+    if arguments.json:
+        print(json.dumps(said))
+        return
+    _table(f"{agent.config.env}: demonstrations", said)
+
+
 def inspect(arguments: argparse.Namespace) -> None:
     """``surefoot inspect``."""
     from surefoot.store import CheckpointStore

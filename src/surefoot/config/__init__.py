@@ -1,7 +1,7 @@
 """Settings: schema, loading, presets. Knows no torch, so that `surefoot --help` is quick."""
 
 from surefoot.config.load import config_hash, from_dict, from_flat, from_toml, merge, nested, to_toml
-from surefoot.config.options import UPGDConfig, VGSConfig
+from surefoot.config.options import ImitationConfig, UPGDConfig, VGSConfig
 from surefoot.config.schema import (
     Config,
     CriticConfig,
@@ -16,6 +16,7 @@ from surefoot.config.section import Section
 __all__ = [
     "Config",
     "CriticConfig",
+    "ImitationConfig",
     "MemoryConfig",
     "PPOConfig",
     "PolicyConfig",

@@ -1,13 +1,13 @@
-"""Sections of options beside plain PPO: optimizers, gradient scaling."""
+"""Sections of options beside plain PPO: optimizers, gradient scaling, imitation."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 
-from surefoot.config.section import Decay, Section, changed, changed_fields
+from surefoot.config.section import Decay, Scheduled, Section, changed, changed_fields
 
 if TYPE_CHECKING:
     from surefoot.config.schema import Config, PolicyConfig
@@ -33,9 +33,23 @@ class VGSConfig(Section):
     """Decay of the running moments of the gradient."""
 
 
+class ImitationConfig(Section):
+    """Advantage-weighted regression: imitate actions that turned out well."""
+
+    coef: Scheduled = 0.0
+    """Weight of the term, a number or a schedule; 0 turns it off."""
+    demonstrations: str = ""
+    """File with demonstrations, .npz or .parquet (`surefoot record` makes one); empty imitates the agent's own
+    rollouts."""
+    beta: Annotated[float, Gt(0.0)] | None = 1.0
+    """Temperature of the weights exp(A/beta); none weighs all actions alike, which is behaviour cloning."""
+    max_weight: Annotated[float, Gt(1.0)] = 20.0
+    """Largest weight; A/beta is bounded by its logarithm before exp."""
+
+
 def option_errors(config: Config) -> list[str]:
     """Options that cannot take effect together (P12)."""
-    return [*_upgd_errors(config), *_vgs_errors(config), *_std_errors(config.policy)]
+    return [*_upgd_errors(config), *_vgs_errors(config), *_std_errors(config.policy), *_imitation_errors(config)]
 
 
 def _upgd_errors(config: Config) -> list[str]:
@@ -54,6 +68,27 @@ def _upgd_errors(config: Config) -> list[str]:
 def _vgs_errors(config: Config) -> list[str]:
     given = changed_fields(config.vgs, "alpha")
     return [f"vgs.{', vgs.'.join(given)} needs vgs.alpha > 0"] if given and not config.vgs.alpha else []
+
+
+def _imitation_errors(config: Config) -> list[str]:
+    imitation = config.imitation
+    given = changed_fields(imitation, "coef")
+    if given and not imitation.coef:
+        return [f"imitation.{', imitation.'.join(given)} needs imitation.coef > 0"]
+    found = []
+    if imitation.coef and imitation.beta is None and not imitation.demonstrations:
+        found.append(
+            "imitation.beta = none on the agent's own rollouts imitates all that it does, good or bad: set "
+            "imitation.beta, or imitation.demonstrations"
+        )
+    if imitation.beta is None and changed(imitation, "max_weight"):
+        found.append("imitation.max_weight bounds nothing with imitation.beta = none: all weights are 1")
+    if imitation.demonstrations and config.memory.kind != "none":
+        found.append(
+            "imitation.demonstrations do not go with memory: what it held before a demonstrated step is not known; "
+            "leave them out to imitate the agent's own rollouts"
+        )
+    return found
 
 
 def _std_errors(policy: PolicyConfig) -> list[str]:
