@@ -144,6 +144,7 @@ def test_a_saved_state_of_another_shape_is_refused(name: str) -> None:
 def test_a_recorded_step_reads_all_that_changes(name: str) -> None:
     """What is not among `tensors` would be a constant of the graph, and the second step as the first."""
     (flat, optimizer), (plain_flat, plain) = build(name), build(name)
+    assert optimizer.compilable
     optimizer.begin()
     plain.begin()
     rate, start = torch.tensor(0.01), everything(flat, optimizer)

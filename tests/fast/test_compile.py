@@ -107,6 +107,10 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "heads, KL penalty, entropy floor": ("surefoot/Greenhouse-v0", {"kl_coef": 0.5, "entropy_floor": 9.0}),
+    "robust, heads and masks, pieces": (
+        "surefoot/Greenhouse-v0",
+        {"robust": {"kind": "sa_ppo", "steps": 2, "units": "raw", "ramp": 0.5}, "micro_batch_size": 12},
+    ),
     "upgd, by rates of their own": (
         "Pendulum-v1",
         {"optimizer": "upgd", "weight_decay": 0.1, "critic_learning_rate": 1e-3, "upgd": {"exempt_vectors": True}},
@@ -175,7 +179,22 @@ def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("env", "settings"), [("CartPole-v1", {"target_kl": 0.05}), ("surefoot/Greenhouse-v0", {"ent_coef": 0.01})]
+    ("env", "settings"),
+    [
+        ("CartPole-v1", {"target_kl": 0.05}),
+        ("surefoot/Greenhouse-v0", {"ent_coef": 0.01}),
+        (
+            "Pendulum-v1",
+            {
+                "optimizer": "adaupgd",
+                "vgs": {"alpha": 0.1},
+                "robust": {"kind": "sa_ppo", "steps": 1, "units": "raw"},
+                "imitation": {"coef": 0.1},
+                "critic_learning_rate": 1e-3,
+                "policy": {"std_max": 2.0, "hidden_sizes": (8,)},
+            },
+        ),
+    ],
 )
 def test_the_real_compiler_agrees_too(env: str, settings: dict[str, Any]) -> None:
     eager, compiled = (learner_of(env, settings) for _ in range(2))
@@ -208,6 +227,14 @@ MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
     "observations that are codes": ("FrozenLake-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "lstm": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "gru, two layers": ("Pendulum-v1", {"memory": {"kind": "gru", "hidden_size": 16, "layers": 2}}),
+    "lstm, robust": (
+        "CartPole-v1",
+        {
+            "memory": {"kind": "lstm", "hidden_size": 8},
+            "robust": {"kind": "sa_ppo", "steps": 2, "ramp": 0.0, "coef": 0.3},
+            "normalize_observations": True,
+        },
+    ),
     "lstm, imitation, penalties": (
         "CartPole-v1",
         {
@@ -423,6 +450,16 @@ def test_a_non_finite_gradient_is_no_step() -> None:
     assert "old log-probability is -inf in env 1 at step 3" in record.non_finite[0]
     assert torch.isfinite(learner.flat.values).all()
     assert not torch.equal(learner.flat.values, before)
+
+
+def test_a_loss_term_that_does_not_say_so_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefoot.algo.kl_penalty.KLPenalty.compilable", False)
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "kl_coef": 1.0}
+    with pytest.raises(ConfigError, match=r"compile = true: KLPenalty cannot be compiled"):
+        accelerate(PPO("CartPole-v1", compile=True, **settings).learner, 1)
+    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_STEPS, **settings)
+    accelerate(agent.learner, 1)
+    assert not agent.learner.compiled
 
 
 def test_short_runs_are_not_compiled_by_themselves() -> None:

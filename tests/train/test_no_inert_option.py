@@ -239,6 +239,8 @@ QUANTILE: dict[str, Any] = {"critic.kind": "quantile"}
 CATEGORICAL: dict[str, Any] = {"critic.kind": "categorical", "critic.v_min": -10.0, "critic.v_max": 100.0}
 CONSTRAINT: dict[str, Any] = {"risk.kind": "cvar_constraint", "risk.limit_per_episode": 100.0}
 
+ROBUST: dict[str, Any] = {"robust.kind": "sa_ppo", "ppo.normalize_observations": True, "ppo.learning_rate": 0.1}
+
 PROOFS: dict[str, Callable[[str, Path], None]] = {
     "env": env,
     "env_kwargs": Trains([{"sutton_barto_reward": True}]),
@@ -278,6 +280,13 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "upgd.beta_utility": Trains([0.9], {"ppo.optimizer": "upgd"}),
     "upgd.sigma": Trains([0.1, 0.0], {"ppo.optimizer": "adaupgd"}),
     "upgd.exempt_vectors": Trains([True], {"ppo.optimizer": "upgd"}),
+    "robust.kind": Trains(["sa_ppo"], {"ppo.normalize_observations": True}),
+    "robust.epsilon": Trains([0.5], ROBUST),
+    "robust.coef": Trains([0.1, "linear(1, 0)"], ROBUST),
+    "robust.steps": Trains([2], ROBUST),
+    "robust.ramp": Trains([0.0, 0.5], ROBUST),
+    "robust.units": Elsewhere("algo/test_robust.py"),
+    "robust.fixed_features": Trains([("1",), ("obs:2",)], ROBUST),
     "imitation.coef": Trains([1.0, "linear(1, 0)"]),
     "imitation.beta": Trains([0.1], {"imitation.coef": 1.0}),
     "imitation.max_weight": Trains([1.01], {"imitation.coef": 1.0}),

@@ -22,6 +22,7 @@ class EntropyFloor(LossTerm):
     ent_coef."""
 
     name = "entropy_floor"
+    compilable = True
     metrics = (
         TermMetric("train/entropy_below_floor", "mean", "nats", "By how much the entropy is below entropy_floor."),
     )

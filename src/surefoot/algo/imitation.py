@@ -37,6 +37,7 @@ class OwnImitation(LossTerm):
     """−w·ln π(a|s) of the minibatch's own rows."""
 
     name = "imitation"
+    compilable = True
     metrics = METRICS
 
     def __init__(self, coefficient: float | str, beta: float | None, max_weight: float) -> None:
@@ -59,6 +60,7 @@ class DemonstrationImitation(LossTerm):
     """
 
     name = "imitation"
+    compilable = True
     metrics = METRICS
 
     def __init__(

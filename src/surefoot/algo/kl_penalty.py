@@ -27,6 +27,7 @@ class KLPenalty(LossTerm):
     """
 
     name = "kl"
+    compilable = True
     metrics = (TermMetric("train/kl_penalty", "mean", "nats", "KL(old ‖ new) that is punished, before kl_coef."),)
 
     def __init__(

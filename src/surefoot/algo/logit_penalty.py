@@ -15,6 +15,7 @@ class LogitPenalty(LossTerm):
     """Σ max(0, |logit| − 10)² over the first ``n_logits`` outputs, those that are logits."""
 
     name = "logit_penalty"
+    compilable = True
     metrics = (TermMetric("train/logit_penalty", "mean", "1", "Penalty on large logits, before its coefficient."),)
 
     def __init__(self, coefficient: float | str, n_logits: int) -> None:

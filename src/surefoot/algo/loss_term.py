@@ -56,15 +56,18 @@ class TermResult(NamedTuple):
 class LossTerm(ABC):
     """A loss that is added to PPO's, times a coefficient.
 
-    It is recorded and compiled with the whole step: made of tensor operations, without a branch on their values.
+    One that is `compilable` is recorded with the whole step: it is made of tensor operations, without a branch on
+    their values.
     """
 
     name: ClassVar[str]
     """How its state and its coefficient are called."""
     metrics: ClassVar[tuple[TermMetric, ...]]
     """What it measures in each minibatch."""
-    compilable: bool = True
-    """Whether it can be recorded; if not, the step runs in plain torch."""
+    needs_masks: ClassVar[bool] = False
+    """Whether it binds distributions of its own, so that the batch must keep the masks of legal actions."""
+    compilable: ClassVar[bool] = False
+    """Whether it says of itself that it can be recorded; if not, the step runs in plain torch."""
 
     def __init__(self, *numbers: float | str) -> None:
         self.numbers: tuple[float | str, ...] = numbers

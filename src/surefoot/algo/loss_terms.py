@@ -12,8 +12,10 @@ from surefoot.algo.imitation import DemonstrationImitation, OwnImitation
 from surefoot.algo.kl_penalty import KLPenalty
 from surefoot.algo.logit_penalty import LogitPenalty
 from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.robust import RobustKL
 from surefoot.errors import ConfigError
 from surefoot.math.streams import random_stream
+from surefoot.rollout.features import attackable_features
 
 if TYPE_CHECKING:
     import torch
@@ -93,12 +95,28 @@ def _demonstrations(context: TermContext) -> LossTerm | None:
     return term
 
 
+def _robust(context: TermContext) -> LossTerm | None:
+    config, robust = context.config, context.config.robust
+    if robust.kind == "none":
+        return None
+    return RobustKL(
+        robust.coef,
+        f"warmup({robust.ramp}, {robust.epsilon})" if robust.ramp else robust.epsilon,
+        robust.steps,
+        attackable_features(context.layout, robust.fixed_features),
+        context.family,
+        random_stream(config.seed, "robust"),
+        context.device,
+    )
+
+
 LOSS_TERMS: dict[type[LossTerm], Callable[[TermContext], LossTerm | None]] = {
     LogitPenalty: _logit_penalty,
     KLPenalty: _kl_penalty,
     EntropyFloor: _entropy_floor,
     OwnImitation: _own_imitation,
     DemonstrationImitation: _demonstrations,
+    RobustKL: _robust,
 }
 """Each kind of term, and how one is made for a configuration that asks for it."""
 

@@ -48,7 +48,10 @@ class Updater:
         statistics = head_statistics_of(rollout, family, flat.values.device, rewards_entropy(self._ppo))
         batch = flatten(rollout, estimates, flat.values.device, statistics)
         if self._ppo.kl_estimator != "exact":  # which alone asks what would have been, after other choices too
-            batch = batch._replace(parameters=None, mask=batch.mask if statistics is None else statistics.mask)
+            mask = batch.mask
+            if statistics is not None and not any(term.needs_masks for term in self.step.terms):
+                mask = statistics.mask
+            batch = batch._replace(parameters=None, mask=mask)
         heads = None
         if statistics is not None:
             counts = (statistics.relevant & (batch.weight > 0)).sum(1).tolist()

@@ -128,6 +128,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
     """``surefoot eval``."""
     if arguments.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
+    if (arguments.attack is None) != (arguments.epsilon is None):
+        raise ConfigError("--attack and --epsilon go together: what is done, and how far")
+    if arguments.attack:
+        _evaluate_attacked(arguments)
+        return
     with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
         result = agent.evaluate(arguments.episodes, arguments.seed, deterministic=not arguments.stochastic)
     summary = {
@@ -139,6 +144,22 @@ def evaluate(arguments: argparse.Namespace) -> None:
         print(json.dumps(summary | {"returns": list(result.returns), "lengths": list(result.lengths)}))
         return
     _table(f"{agent.config.env}: {len(result.returns)} episodes", summary)
+
+
+def _evaluate_attacked(arguments: argparse.Namespace) -> None:
+    from surefoot.train.attacked import evaluate_attacked
+
+    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
+        found = evaluate_attacked(
+            agent, arguments.attack, arguments.epsilon, arguments.episodes, arguments.seed, not arguments.stochastic
+        )
+    said = {"env": agent.config.env, "timesteps": agent.num_timesteps, "epsilon": arguments.epsilon}
+    if arguments.json:
+        by_kind = {kind: result.summary() | {"returns": list(result.returns)} for kind, result in found.items()}
+        print(json.dumps(said | {"seed": arguments.seed, "attacks": by_kind}))
+        return
+    returns = {kind: f"{result.mean:.2f} ± {result.std:.2f}" for kind, result in found.items()}
+    _table(f"{agent.config.env}: {arguments.episodes} episodes", said | returns)
 
 
 def record(arguments: argparse.Namespace) -> None:

@@ -95,6 +95,16 @@ def build_parser() -> Parser:
     evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
     evaluate.add_argument("--best", action="store_true", help="the best agent by evaluation instead of the last")
     evaluate.add_argument("--json", action="store_true", help="print JSON")
+    evaluate.add_argument(
+        "--attack",
+        nargs="+",
+        choices=["random", "fgsm", "pgd", "critic"],
+        metavar="KIND",
+        help="also play while observations are changed: random, fgsm, pgd, critic; needs --epsilon",
+    )
+    evaluate.add_argument(
+        "--epsilon", type=float, metavar="E", help="largest change of a feature, in units of what the policy sees"
+    )
 
     record = commands.add_parser(
         "record", help="write demonstrations", description="Play episodes and write them as a demonstration set."

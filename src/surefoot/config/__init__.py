@@ -1,7 +1,7 @@
 """Settings: schema, loading, presets. Knows no torch, so that `surefoot --help` is quick."""
 
 from surefoot.config.load import config_hash, from_dict, from_flat, from_toml, merge, nested, to_toml
-from surefoot.config.options import ImitationConfig, UPGDConfig, VGSConfig
+from surefoot.config.options import ImitationConfig, RobustConfig, UPGDConfig, VGSConfig
 from surefoot.config.schema import (
     Config,
     CriticConfig,
@@ -21,6 +21,7 @@ __all__ = [
     "PPOConfig",
     "PolicyConfig",
     "RiskConfig",
+    "RobustConfig",
     "RunConfig",
     "Section",
     "UPGDConfig",

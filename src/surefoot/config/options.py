@@ -1,13 +1,14 @@
-"""Sections of options beside plain PPO: optimizers, gradient scaling, imitation."""
+"""Sections of options beside plain PPO: optimizers, gradient scaling, imitation, robustness."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt
+from pydantic import Field
 
-from surefoot.config.section import Decay, Scheduled, Section, changed, changed_fields
+from surefoot.config.section import Decay, Fraction, Positive, Scheduled, Section, changed, changed_fields
 
 if TYPE_CHECKING:
     from surefoot.config.schema import Config, PolicyConfig
@@ -47,9 +48,34 @@ class ImitationConfig(Section):
     """Largest weight; A/beta is bounded by its logarithm before exp."""
 
 
+class RobustConfig(Section):
+    """Training against changed observations."""
+
+    kind: Literal["none", "sa_ppo"] = "none"
+    """sa_ppo adds coef · max KL(π(s) ‖ π(ŝ)) over all ŝ that are at most epsilon away from s in every feature."""
+    epsilon: Annotated[float, Gt(0.0)] = 0.1
+    """Largest change of a feature, in standard deviations of the normalized observation."""
+    coef: Scheduled = 1.0
+    """Weight of the term, a number or a schedule."""
+    steps: Positive = 5
+    """Gradient steps of the search for the worst ŝ, each epsilon/steps long; the update costs as many times more."""
+    ramp: Fraction = 0.75
+    """Share of training in which epsilon rises from 0 to its value; 0 has it from the start."""
+    fixed_features: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Features that nobody can change: names of observation leaves, leaf:index for one entry, or the index alone."""
+    units: Literal["normalized", "raw"] = "normalized"
+    """Of epsilon: normalized needs ppo.normalize_observations; raw are the units of the env."""
+
+
 def option_errors(config: Config) -> list[str]:
     """Options that cannot take effect together (P12)."""
-    return [*_upgd_errors(config), *_vgs_errors(config), *_std_errors(config.policy), *_imitation_errors(config)]
+    return [
+        *_upgd_errors(config),
+        *_vgs_errors(config),
+        *_std_errors(config.policy),
+        *_imitation_errors(config),
+        *_robust_errors(config),
+    ]
 
 
 def _upgd_errors(config: Config) -> list[str]:
@@ -88,6 +114,24 @@ def _imitation_errors(config: Config) -> list[str]:
             "imitation.demonstrations do not go with memory: what it held before a demonstrated step is not known; "
             "leave them out to imitate the agent's own rollouts"
         )
+    return found
+
+
+def _robust_errors(config: Config) -> list[str]:
+    robust = config.robust
+    given = changed_fields(robust, "kind")
+    if robust.kind == "none":
+        return [f'robust.{", robust.".join(given)} needs robust.kind: "sa_ppo"'] if given else []
+    found = []
+    if robust.coef == 0.0:
+        found.append("robust.coef = 0 leaves nothing of robust.kind: drop it, or raise coef")
+    if robust.units == "normalized" and not config.ppo.normalize_observations:
+        found.append(
+            f"robust.epsilon = {robust.epsilon:g} has no scale: set ppo.normalize_observations = true, whose standard "
+            'deviations it counts, or robust.units = "raw" if it is in the units of the env'
+        )
+    if robust.units == "raw" and config.ppo.normalize_observations:
+        found.append('robust.units = "raw" contradicts ppo.normalize_observations: the policy sees normalized features')
     return found
 
 

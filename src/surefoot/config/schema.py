@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_errors
-from surefoot.config.options import ImitationConfig, UPGDConfig, VGSConfig, option_errors
+from surefoot.config.options import ImitationConfig, RobustConfig, UPGDConfig, VGSConfig, option_errors
 from surefoot.config.risk_rules import risk_errors
 from surefoot.config.schedule import parse_schedule
 from surefoot.config.section import (
@@ -303,6 +303,7 @@ class Config(Section):
     upgd: UPGDConfig = UPGDConfig()
     vgs: VGSConfig = VGSConfig()
     imitation: ImitationConfig = ImitationConfig()
+    robust: RobustConfig = RobustConfig()
     run: RunConfig = RunConfig()
 
     @property

@@ -55,6 +55,10 @@ class Adam(Optimizer):
         them anew for every few parameters."""
         self.begin()
 
+    @property
+    def compilable(self) -> bool:
+        return True
+
     def begin(self) -> None:
         first, second = self.settings.betas
         taken = int(self.state.steps) + 1

@@ -21,6 +21,11 @@ class Optimizer(ABC):
     (O03). It may be a vector [P]: this is how parts or single tensors get rates of their own.
     """
 
+    @property
+    def compilable(self) -> bool:
+        """Whether it says of itself that `observe` and `step` can be recorded; if not, `step_` is used."""
+        return False
+
     def begin(self) -> None:  # noqa: B027 - most have nothing to do
         """Before the steps of an update: what follows from the state, found by the host."""
 

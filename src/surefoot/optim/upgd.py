@@ -55,6 +55,10 @@ class UPGD(Optimizer):
         would find them anew for every few parameters."""
         self.begin()
 
+    @property
+    def compilable(self) -> bool:
+        return True
+
     def begin(self) -> None:
         self.bias_correction.copy_(1 / (1 - self._decay_rates ** (self.steps + 1)))
 

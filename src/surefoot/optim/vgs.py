@@ -35,6 +35,10 @@ class VGS(Optimizer):
         self.multipliers = torch.ones(len(self._sizes), device=device)
         """Of each tensor, by the gradients so far."""
 
+    @property
+    def compilable(self) -> bool:
+        return self.inner.compilable
+
     def begin(self) -> None:
         self.inner.begin()
 
