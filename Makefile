@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-memory bench-rewards faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-memory bench-rewards bench-options faults docs clean
 
 setup: $(STAMP)
 
@@ -49,6 +49,9 @@ bench-critics: $(VENV)/.peers  ## distributional critics beside the scalar one, 
 
 bench-risk: setup  ## limits on worlds with known answers, into benchmarks/results/risk.md
 	$(BIN)/surefoot bench risk
+
+bench-options: setup  ## robustness, imitation, plasticity, noisy gradients, into benchmarks/results/options.md
+	$(BIN)/python benchmarks/options.py
 
 bench-rewards: setup  ## rewards of any size with the defaults, into benchmarks/results/reward_scales.md
 	$(BIN)/python benchmarks/reward_scales.py

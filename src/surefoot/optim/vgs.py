@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +28,7 @@ class VGS(Optimizer):
     def __init__(self, inner: Optimizer, flat: FlatParameters, alpha: float, beta: float) -> None:
         self.inner, self._flat, self._alpha, self._beta = inner, flat, alpha, beta
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
+        self._starts = np.array([slot.where.start for slot in flat.slots])
         device = flat.values.device
         self._slot = torch.repeat_interleave(torch.arange(len(self._sizes)), torch.tensor(self._sizes)).to(device)
         """[P] number of the tensor that a parameter belongs to."""
@@ -63,10 +65,14 @@ class VGS(Optimizer):
             corrected = (1 / (1 - torch.pow(self._beta, taken))).to(self.mean.dtype).expand(16).amax()
         signal = self.mean * self.mean
         noise = (self.square / corrected - signal).clamp(min=0.0)  # both divided by the correction squared
-        self.multipliers.copy_(1 / (1 + self._alpha * self._sums(noise) / (self._sums(signal) + SMALLEST)))
+        on_host = allowed is None and noise.device.type == "cpu"
+        noise, signal = (self._sums(x, on_host) for x in (noise, signal))
+        self.multipliers.copy_(1 / (1 + self._alpha * noise / (signal + SMALLEST)))
 
-    def _sums(self, x: Tensor) -> Tensor:
-        """Over the elements of each tensor."""
+    def _sums(self, x: Tensor, on_host: bool) -> Tensor:
+        """Over the elements of each tensor; by one call where nothing is recorded."""
+        if on_host:
+            return torch.from_numpy(np.add.reduceat(x.numpy(), self._starts))
         return torch.stack([piece.sum() for piece in torch.split(x, self._sizes)])
 
     def _scaled(self, learning_rate: Rate) -> Tensor:
