@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards bench-options faults docs clean
 
 setup: $(STAMP)
 
@@ -51,6 +51,9 @@ bench-risk: setup  ## limits on worlds with known answers, into benchmarks/resul
 
 bench-hedging: setup  ## hedging agents beside classical rules and published figures, into benchmarks/results/hedging.md
 	$(BIN)/python benchmarks/hedging_agents.py --jobs 2
+
+bench-options: setup  ## robustness, imitation, plasticity, noisy gradients, into benchmarks/results/options.md
+	$(BIN)/python benchmarks/options.py
 
 bench-rewards: setup  ## rewards of any size with the defaults, into benchmarks/results/reward_scales.md
 	$(BIN)/python benchmarks/reward_scales.py

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from surefoot.algo.metrics import OF_HEAD_RECORDS, OF_HEADS, OF_ROLLOUT, OF_ROWS, TABLE, Declared, Metric
+from surefoot.algo.metrics import OF_HEAD_RECORDS, OF_HEADS, OF_ROLLOUT, OF_ROWS, OF_TERMS, TABLE, Declared, Metric
 
 PAGE = Path(__file__).with_name("metrics.md")
 
@@ -63,7 +63,7 @@ def of_what(entry: Metric[Any, Any] | Declared) -> str:
     """From what it is computed."""
     if isinstance(entry, Declared):
         return f"`{entry.maker}`"
-    if entry in (*OF_ROWS, *OF_HEADS):
+    if entry in (*OF_ROWS, *OF_TERMS, *OF_HEADS):
         return "rows"
     return "rollout" if entry in (*OF_ROLLOUT, OF_HEAD_RECORDS[0]) else "update"
 

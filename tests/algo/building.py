@@ -65,7 +65,7 @@ def batch_of(learner: Learner, rollout: Rollout) -> Batch:
 def gradient_of(learner: Learner, batch: Batch, coefficients: Coefficients | None = None, **changes: Any) -> Tensor:
     """Gradient of the loss over a batch under the learner's settings, some of them changed."""
     ppo = learner.config.ppo.model_copy(update=changes)
-    step = EagerStep(learner.policy, learner.family, learner.flat, learner.optimizer, ppo)
+    step = EagerStep(learner.policy, learner.family, learner.flat, learner.optimizer, ppo, learner.terms)
     step.gradient(batch, coefficients or learner.plan.at(0, 1))
     return learner.flat.gradient.clone()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from algo.building import iterate, make_learner, updates, values_of
+from algo.building import by_part, iterate, make_learner, updates, values_of
 from surefoot.algo.coefficients import RATE_LIMITS, CoefficientPlan
 from surefoot.config import PPOConfig, from_flat
 from surefoot.errors import ConfigError
@@ -192,3 +192,27 @@ def test_defaults_are_constant() -> None:
     assert constant.at(9, 10) == first
     assert (first.learning_rate, first.clip_range, first.clip_range_vf) == (3e-4, 0.2, None)
     assert (first.ent_coef, first.vf_coef) == (0.0, 0.5)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_critics_own_rate_moves_only_its_own_parts(shared: bool) -> None:
+    """The first step of Adam is one learning rate long; a trunk that is shared is no part of the critic's own."""
+    policy = {"hidden_sizes": (16,), "shared": shared}
+    rates: dict[str, Any] = {"learning_rate": 1e-3, "critic_learning_rate": 5e-3}
+    learner = make_learner(**rates, n_epochs=1, batch_size=64, policy=policy, adam_eps=1e-12)
+    before = values_of(learner)
+    (record,) = iterate(learner, 1)
+    moved = by_part(learner, (values_of(learner) - before).abs())
+    own = set(learner.policy.critic_parts())
+    assert own == ({"critic"} if shared else {"critic", "value_encoder"})
+    for part, change in moved.items():
+        assert change.max().item() == pytest.approx(5e-3 if part in own else 1e-3, rel=0.02)
+    assert record.update.metrics()["train/critic_learning_rate"] == 5e-3
+    assert record.update.metrics()["train/learning_rate"] == 1e-3
+
+
+def test_the_critics_own_rate_follows_its_own_schedule() -> None:
+    both = plan(learning_rate="linear(1e-3, 0)", critic_learning_rate="linear(4e-3, 2e-3)")
+    assert both.at(5, 10).learning_rate == pytest.approx(5e-4)
+    assert both.at(5, 10).critic_learning_rate == pytest.approx(3e-3)
+    assert plan(learning_rate=1e-3).at(5, 10).critic_learning_rate is None

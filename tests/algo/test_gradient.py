@@ -101,7 +101,7 @@ def test_statistics_of_pieces_are_those_of_the_whole(size: int) -> None:
     found = []
     for micro_batch_size in (None, size):
         ppo = learner.config.ppo.model_copy(update={"micro_batch_size": micro_batch_size})
-        step = EagerStep(learner.policy, learner.family, learner.flat, learner.optimizer, ppo)
+        step = EagerStep(learner.policy, learner.family, learner.flat, learner.optimizer, ppo, learner.terms)
         found.append(step.gradient(batch, learner.plan.at(0, 1)))
     whole, pieces = found
     assert whole.rows is not None

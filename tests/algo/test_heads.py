@@ -361,8 +361,8 @@ def test_the_penalty_on_logits_leaves_numbers_alone() -> None:
     learner = make_learner(Mixed, logit_penalty=1.0, normalize_advantage="none", n_epochs=1, batch_size=64)
     bias = learner.flat.named()["head.linear.bias"]
     bias[2:] = 50.0
-    assert learner.learn(learner.collect(), 1).update.logit_penalty == 0.0
+    assert learner.learn(learner.collect(), 1).update.values["train/logit_penalty"] == 0.0
     bias[:2] = 50.0
-    assert learner.learn(learner.collect(), 1).update.logit_penalty > 1000.0
+    assert learner.learn(learner.collect(), 1).update.values["train/logit_penalty"] > 1000.0
     with pytest.raises(ConfigError, match="logit_penalty is for discrete actions"):
         make_learner("Pendulum-v1", logit_penalty=1.0)

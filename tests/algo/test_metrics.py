@@ -33,7 +33,7 @@ def terms(log_ratio: list[float], entropy: list[float] | None = None) -> Terms:
     d = torch.tensor(log_ratio)
     zeros = torch.zeros_like(d)
     own = zeros if entropy is None else torch.tensor(entropy)
-    return Terms(zeros, zeros, zeros, zeros, zeros, zeros, own, zeros, d, d.exp())
+    return Terms(zeros, zeros, zeros, zeros, zeros, zeros, own, d, d.exp())
 
 
 def row_metrics(*minibatches: tuple[Terms, list[float]]) -> dict[str, float]:

@@ -86,10 +86,11 @@ def test_logits_beyond_ten_are_pulled_back(logit: float, slope: float) -> None:
 
 
 def test_the_penalty_is_reported_and_off_by_default() -> None:
-    for penalty, expected in ((0.1, 0.4), (0.0, 0.0)):
+    """Before its coefficient: (12 − 10)²."""
+    for penalty, expected in ((0.1, 4.0), ("linear(0.3, 0)", 4.0), (0.0, None)):
         learner, _ = sure_of_itself(12.0, logit_penalty=penalty, n_epochs=1, batch_size=64)
         (record,) = updates(learner, 1)
-        assert record.logit_penalty == pytest.approx(expected)
+        assert record.metrics().get("train/logit_penalty") == (expected and pytest.approx(expected))
 
 
 def test_a_penalty_on_logits_is_refused_where_there_are_none() -> None:
@@ -172,7 +173,8 @@ def test_the_loss_is_the_sum_of_its_terms() -> None:
     """P05, with every coefficient in use."""
     learner = make_learner(ent_coef=0.03, vf_coef=0.7, clip_range_vf=0.1, logit_penalty=0.2, learning_rate=1e-2)
     for record in updates(learner, 3):
+        penalty = record.values["train/logit_penalty"]
         assert record.loss == pytest.approx(
-            record.policy_loss + 0.7 * record.value_loss - 0.03 * record.entropy + record.logit_penalty, rel=1e-4
+            record.policy_loss + 0.7 * record.value_loss - 0.03 * record.entropy + 0.2 * penalty, rel=1e-4
         )
         assert record.value_loss >= max(record.value_loss_unclipped, record.value_loss_clipped) - 1e-6

@@ -145,6 +145,8 @@ def test_every_switch_refuses_anything_but_a_boolean(dotted: str, value: object)
 
 
 OUT_OF_RANGE: dict[str, list[Any]] = {
+    "ppo.critic_learning_rate": [-1e-4, "decay(1, 0, 5)"],
+    "ppo.logit_penalty": [-1.0, "decay(1, 0, 5)"],
     "ppo.learning_rate": [-1e-4, "linear(1e-3, -1e-3)", "warmup(0.1, linear(-1, 0))", "piecewise(0: 1, 1: -1)"],
     "ppo.clip_range": [-0.1, 11.0, "linear(11, 0)"],
     "ppo.clip_range_vf": [-0.1],

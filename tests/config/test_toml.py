@@ -41,6 +41,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "compile": st.sampled_from([True, False, "auto"]),
     "threads": st.integers(1, 64),
     "ppo.learning_rate": coefficients,
+    "ppo.critic_learning_rate": st.none() | coefficients,
     "ppo.n_steps": st.integers(2, 10**5),
     "ppo.batch_size": st.none() | st.just(2),
     "ppo.n_epochs": st.integers(2, 10**6),
@@ -55,10 +56,21 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ppo.target_kl": st.none() | positive,
     "ppo.kl_estimator": st.sampled_from(["k1", "k2", "k3", "exact"]),
     "ppo.adaptive_lr_kl": st.none() | positive,
+    "ppo.kl_coef": coefficients,
+    "ppo.adaptive_kl_coef": st.just(False),
+    "ppo.entropy_floor": st.none(),
+    "policy.std_min": st.none() | st.floats(0.01, 0.5),
+    "policy.std_max": st.none() | st.floats(10.0, 20.0),
     "ppo.dual_clip": st.none() | st.floats(1.5, 10.0),
     "ppo.log_ratio_bound": st.sampled_from(["clamp", "tanh"]),
-    "ppo.logit_penalty": numbers,
+    "ppo.logit_penalty": coefficients,
     "ppo.optimizer": st.sampled_from(["adam", "adamw"]),
+    "upgd.beta_utility": st.just(0.999),
+    "upgd.sigma": st.just(0.001),
+    "upgd.exempt_vectors": st.just(False),
+    "imitation.coef": positive | coefficients.filter(lambda c: c != 0.0),
+    "vgs.alpha": positive,
+    "vgs.beta": st.floats(0.0, 0.99),
     "ppo.adam_eps": positive,
     "ppo.adam_betas": st.tuples(st.floats(0.0, 0.99), st.floats(0.0, 0.99)),
     "ppo.weight_decay": numbers,
@@ -75,7 +87,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "policy.shared": st.booleans(),
     "policy.ortho_init": st.booleans(),
     "policy.distribution": st.sampled_from(["auto", "gaussian", "tanh_gaussian"]),
-    "policy.log_std_init": st.floats(-20.0, 2.0),
+    "policy.log_std_init": st.floats(-0.5, 2.0),
     "policy.state_dependent_std": st.booleans(),
     "policy.cnn_channels": sizes,
     "policy.cnn_features": counts,
@@ -110,6 +122,8 @@ def consistent(flat: dict[str, Any]) -> dict[str, Any]:
         flat["ppo.normalize_rewards"] = True
     if "ppo.optimizer" in flat or "ppo.decay_scope" in flat:
         flat["ppo.weight_decay"] = 0.01
+    if "vgs.beta" in flat:
+        flat["vgs.alpha"] = 0.5
     if "worker_timeout" in flat:
         flat["workers"] = 1
     if any(name.startswith("memory.") for name in flat):

@@ -92,6 +92,31 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         "CartPole-v1",
         {"micro_batch_size": 12, "max_grad_norm": None, "dual_clip": 3.0, "log_ratio_bound": "tanh"},
     ),
+    "rates of their own, penalty, pieces": (
+        "CartPole-v1",
+        {"critic_learning_rate": "linear(1e-3, 0)", "logit_penalty": "linear(1, 0)", "micro_batch_size": 12},
+    ),
+    "bounded σ, KL penalty, entropy floor": (
+        "Pendulum-v1",
+        {
+            "policy": {"std_min": 0.9999, "std_max": 1.0001},
+            "kl_coef": 0.5,
+            "entropy_floor": 3.0,
+            "kl_estimator": "exact",
+            "learning_rate": 1e-3,
+        },
+    ),
+    "heads, KL penalty, entropy floor": ("surefoot/Greenhouse-v0", {"kl_coef": 0.5, "entropy_floor": 9.0}),
+    "robust, heads and masks, pieces": (
+        "surefoot/Greenhouse-v0",
+        {"robust": {"kind": "sa_ppo", "steps": 2, "units": "raw", "ramp": 0.5}, "micro_batch_size": 12},
+    ),
+    "upgd, by rates of their own": (
+        "Pendulum-v1",
+        {"optimizer": "upgd", "weight_decay": 0.1, "critic_learning_rate": 1e-3, "upgd": {"exempt_vectors": True}},
+    ),
+    "adaupgd, vgs": ("CartPole-v1", {"optimizer": "adaupgd", "vgs": {"alpha": 0.5}, "target_kl": 0.01}),
+    "vgs": ("CartPole-v1", {"vgs": {"alpha": 0.5}, "max_grad_norm": 0.1}),
     "quantile": ("CartPole-v1", {"critic": {"kind": "quantile"}}),
     "quantile twin, PopArt, CVaR constraint": (
         "surefoot/CrashPortfolio-v0",
@@ -133,7 +158,8 @@ def as_recorded(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Run:
 
 def compile_with(learner: Learner, compiler: Any) -> None:
     policy, family, flat = learner.policy, learner.family, learner.flat
-    learner.updater.step = CompiledStep(policy, family, flat, learner.optimizer, learner.config.ppo, compiler)
+    parts = policy, family, flat, learner.optimizer, learner.config.ppo, learner.terms
+    learner.updater.step = CompiledStep(*parts, compiler)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -148,7 +174,8 @@ def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
     # A support that follows the returns moves logits by 3 per atom, so that 1e-7 of 50 atoms' width becomes 1.5e-5.
     tolerance = 5e-5 if case.startswith("categorical") and "support" not in case else 1e-5
     assert (eager.flat.values - compiled.flat.values).abs().max() < tolerance
-    assert torch.equal(eager.optimizer.state.steps, compiled.optimizer.state.steps)
+    steps = [learner.optimizer.state_dict()["steps"] for learner in (eager, compiled)]
+    assert torch.equal(*steps)
 
 
 @needs_compiler
@@ -161,8 +188,20 @@ def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
             {"ent_coef": 0.01, "critic": {"kind": "quantile", "popart": True, "clip_mode": "mean_and_variance"}},
             1e-5,
         ),
+        (
+            "Pendulum-v1",
+            {
+                "optimizer": "adaupgd",
+                "vgs": {"alpha": 0.1},
+                "robust": {"kind": "sa_ppo", "steps": 1, "units": "raw"},
+                "imitation": {"coef": 0.1},
+                "critic_learning_rate": 1e-3,
+                "policy": {"std_max": 2.0, "hidden_sizes": (8,)},
+            },
+            1e-5,
+        ),
     ],
-    ids=["categorical, KL stop", "quantile, heads and masks"],
+    ids=["categorical, KL stop", "quantile, heads and masks", "options"],
 )
 def test_the_real_compiler_agrees_too(env: str, settings: dict[str, Any], tolerance: float) -> None:
     """Also in the losses of critics, which are the longest part of it."""
@@ -191,6 +230,24 @@ MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
     "observations that are codes": ("FrozenLake-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "lstm": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
     "gru, two layers": ("Pendulum-v1", {"memory": {"kind": "gru", "hidden_size": 16, "layers": 2}}),
+    "lstm, robust": (
+        "CartPole-v1",
+        {
+            "memory": {"kind": "lstm", "hidden_size": 8},
+            "robust": {"kind": "sa_ppo", "steps": 2, "ramp": 0.0, "coef": 0.3},
+            "normalize_observations": True,
+        },
+    ),
+    "lstm, imitation, penalties": (
+        "CartPole-v1",
+        {
+            "memory": {"kind": "lstm", "hidden_size": 8},
+            "imitation": {"coef": 0.5},
+            "kl_coef": 0.5,
+            "entropy_floor": 0.69,
+            "logit_penalty": 0.1,
+        },
+    ),
     "one for both": (
         "CartPole-v1",
         {"memory": {"kind": "lstm", "hidden_size": 8, "layers": 2, "shared": True}, "policy": {"shared": True}},
@@ -398,6 +455,16 @@ def test_a_non_finite_gradient_is_no_step() -> None:
     assert "old log-probability is -inf in env 1 at step 3" in record.non_finite[0]
     assert torch.isfinite(learner.flat.values).all()
     assert not torch.equal(learner.flat.values, before)
+
+
+def test_a_loss_term_that_does_not_say_so_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefoot.algo.kl_penalty.KLPenalty.compilable", False)
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "kl_coef": 1.0}
+    with pytest.raises(ConfigError, match=r"compile = true: KLPenalty cannot be compiled"):
+        accelerate(PPO("CartPole-v1", compile=True, **settings).learner, 1)
+    agent = PPO("CartPole-v1", n_epochs=compiling.PAYING_STEPS, **settings)
+    accelerate(agent.learner, 1)
+    assert not agent.learner.compiled
 
 
 def test_short_runs_are_not_compiled_by_themselves() -> None:

@@ -161,7 +161,7 @@ def one_non_finite(place: str, value: float, at: int) -> str | None:
             return "not caught"
     # What spoils a rollout is met before any optimizer step; what spoils minibatch k, after k of them.
     expected = at if place in ("loss", "gradient") else 0
-    steps = int(agent.learner.optimizer.state.steps)
+    steps = int(agent.learner.optimizer.state_dict()["steps"])
     if steps != expected:
         return f"{steps} optimizer steps instead of {expected}"
     if not bool(torch.isfinite(agent.learner.flat.values).all()):

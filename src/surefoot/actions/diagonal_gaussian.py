@@ -12,6 +12,7 @@ from torch import Tensor
 
 from surefoot.actions.box import BoxCodec
 from surefoot.actions.distribution import Array, Distribution, Family, OutputUnits, refuse_mask
+from surefoot.math.bounded import inward_clamp
 from surefoot.math.kl import gaussian_kl
 
 LOG_STD_LIMIT = 20.0
@@ -67,12 +68,19 @@ class DiagonalGaussianFamily(Family):
         self.action_shape = (self.n_dims,)
         self.action_dtype = torch.float32
         self.mask_width = 0
+        self.log_std_bounds: tuple[float, float] | None = None
+
+    def bound_std(self, low: float, high: float) -> bool:
+        self.log_std_bounds = (math.log(low) if low > 0 else -LOG_STD_LIMIT, min(math.log(high), LOG_STD_LIMIT))
+        return True
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> DiagonalGaussian:
         refuse_mask(self, mask)
         mean, log_std = params.chunk(2, dim=-1)
         if self.log_std_offset is not None:
             log_std = log_std + self.log_std_offset
+        if self.log_std_bounds is not None:
+            log_std = inward_clamp(log_std, *self.log_std_bounds)
         return DiagonalGaussian(mean, log_std, self._log_unit)
 
     def is_clipped(self, action: Tensor) -> Tensor:

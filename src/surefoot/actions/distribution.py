@@ -157,6 +157,11 @@ class Family(ABC):
         distribution is not Gaussian in the units of the env."""
         return None
 
+    def bound_std(self, low: float, high: float) -> bool:
+        """Keep the standard deviations, in the units of the distribution, within bounds from now on; False if there are
+        none to bound."""
+        return False
+
     def head_statistics(
         self, action: Tensor, mask: Tensor | None, log_prob: Tensor, joint_entropy: bool = True
     ) -> HeadStatistics:

@@ -282,6 +282,10 @@ class FactoredFamily(Family):
             mask if joint_entropy and tables.conditional else None,
         )
 
+    def bound_std(self, low: float, high: float) -> bool:
+        bounded = [part.family.bound_std(low, high) for part in self._others]
+        return any(bounded)
+
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self.form.names:
             refuse_mask(self, mask)

@@ -77,6 +77,9 @@ class TanhGaussianFamily(Family):
         self.action_dtype = self._normal.action_dtype
         self.mask_width = 0
 
+    def bound_std(self, low: float, high: float) -> bool:
+        return self._normal.bound_std(low, high)
+
     def bind(self, params: Tensor, mask: Tensor | None = None) -> TanhGaussian:
         refuse_mask(self, mask)
         base = self._normal.bind(params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +14,17 @@ from surefoot.actions.distribution import Family
 from surefoot.actions.heads import HeadSpec, nearest
 from surefoot.actions.registry import family_for
 from surefoot.algo.effects import require_effective
+from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.loss_terms import TermContext, build_loss_terms
 from surefoot.algo.step import EagerStep
 from surefoot.algo.update import Updater
 from surefoot.config import Config
-from surefoot.config.schema import changed
+from surefoot.config.section import changed
 from surefoot.errors import ConfigError
-from surefoot.optim.adam import Adam, AdamSettings
+from surefoot.math.streams import random_stream
+from surefoot.optim.build import build_optimizer
 from surefoot.optim.flat import FlatParameters
+from surefoot.optim.optimizer import Optimizer
 from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.policy import Policy, build_policy
 from surefoot.risk.build import build_calibration, build_risk
@@ -27,6 +32,7 @@ from surefoot.risk.calibration import Calibration
 from surefoot.risk.term import RiskTerm
 from surefoot.rollout.actor import Actor
 from surefoot.spaces import CONTEXT_LEAF, Layout, Leaf
+from surefoot.vector.described import DescribedEnvs
 from surefoot.vector.episode_context import LARGEST, EpisodeContext, n_context_columns
 from surefoot.vector.interface import Envs
 from surefoot.vector.masks import ObservedMasks
@@ -40,13 +46,15 @@ class Parts:
     family: Family
     policy: Policy
     flat: FlatParameters
-    optimizer: Adam
+    optimizer: Optimizer
     observations: ObservationNormalizer | None
     rewards: RewardNormalizer | None
     risk: RiskTerm | None
     calibration: Calibration | None
     context: EpisodeContext | None
     actor: Actor
+    terms: tuple[LossTerm, ...]
+    """What is added to PPO's own loss."""
     updater: Updater
     generators: dict[str, torch.Generator]
     """Random streams by purpose: ``act``, ``shuffle``."""
@@ -55,9 +63,9 @@ class Parts:
 def build_parts(config: Config, envs: Envs, encoder: EncoderClass | None = None) -> Parts:
     """Freshly initialized; equal seeds give equal parts."""
     ppo, device = config.ppo, torch.device(config.device)
-    init, act, shuffle = (_generator(config.seed, stream) for stream in ("init", "act", "shuffle"))
+    init, act, shuffle = (random_stream(config.seed, stream) for stream in ("init", "act", "shuffle"))
     if device.type != "cpu":
-        act = _generator(config.seed, "act", device)
+        act = random_stream(config.seed, "act", device)
     family = action_family(envs.action_space, config, envs.action_heads)
     seen = observed_layout(envs, config)
     require_effective(config, seen)
@@ -69,9 +77,7 @@ def build_parts(config: Config, envs: Envs, encoder: EncoderClass | None = None)
         policy.encoder.check(policy_layout(seen, config, risk))
     policy.to(device)
     flat = FlatParameters(policy.parts())
-    decays = frozenset(policy.critic_parts() if ppo.decay_scope == "critic" else flat.slices)
-    settings = AdamSettings(ppo.adam_betas, ppo.adam_eps, ppo.weight_decay, ppo.optimizer == "adamw")
-    optimizer = Adam(flat.values, settings, flat.mask(decays))
+    optimizer = build_optimizer(flat, config, policy.critic_parts())
     observations = None
     if ppo.normalize_observations:
         observations = ObservationNormalizer(seen, ppo.observation_clip, ppo.observation_statistics == "step")
@@ -79,6 +85,8 @@ def build_parts(config: Config, envs: Envs, encoder: EncoderClass | None = None)
     if risk is not None and risk.context_discount is not None:
         context = EpisodeContext(envs.n_envs, risk.context_discount)
     shown = context if config.risk.observe_return else None
+    trains = not isinstance(envs, DescribedEnvs)
+    terms = build_loss_terms(TermContext(config, family, seen, envs.action_space, observations, device, trains))
     return Parts(
         family=family,
         policy=policy,
@@ -90,7 +98,8 @@ def build_parts(config: Config, envs: Envs, encoder: EncoderClass | None = None)
         calibration=build_calibration(config, risk, envs.n_envs),
         context=context,
         actor=Actor(policy, family, observations, observed_masks(envs, config), device, shown),
-        updater=Updater(EagerStep(policy, family, flat, optimizer, ppo), config, shuffle),
+        terms=terms,
+        updater=Updater(EagerStep(policy, family, flat, optimizer, ppo, terms), config, shuffle),
         generators={"act": act, "shuffle": shuffle},
     )
 
@@ -99,8 +108,9 @@ def action_family(space: spaces.Space[Any], config: Config, heads: tuple[HeadSpe
     """The action distribution of the configuration for a space; settings that it leaves without effect are refused."""
     policy, ppo = config.policy, config.ppo
     family = family_for(space, policy.distribution, policy.log_std_init, policy.state_dependent_std, heads)
-    if ppo.logit_penalty and family.n_logits == 0:
-        raise ConfigError("ppo.logit_penalty is for discrete actions; the env's actions are a Box")
+    low, high = policy.std_min, policy.std_max
+    if (low is not None or high is not None) and not family.bound_std(low or 0.0, math.inf if high is None else high):
+        raise ConfigError("policy.std_min, policy.std_max bound the σ of Gaussian actions; the env's have none")
     for field, names in (("head_ent_coefs", ppo.head_ent_coefs), ("head_ent_coef_floors", ppo.head_ent_coef_floors)):
         unknown = next((name for name in names if name not in family.head_names), None)
         if unknown is not None:
@@ -136,10 +146,3 @@ def policy_layout(seen: Layout, config: Config, risk: RiskTerm | None) -> Layout
     shape = (n_context_columns(risk.context_discount),)
     box = spaces.Box(-LARGEST, LARGEST, shape, np.float32)
     return Layout((*seen.leaves, Leaf(CONTEXT_LEAF, (CONTEXT_LEAF,), box, shape, np.dtype(np.float32))))
-
-
-def _generator(seed: int, stream: str, device: torch.device | None = None) -> torch.Generator:
-    """An own random stream for each purpose, so that one does not shift another."""
-    entropy = [seed, *stream.encode()]
-    state = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return torch.Generator(device or "cpu").manual_seed(state)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from surefoot.algo.loss_term import LossTerm
 from surefoot.config import PPOConfig
 from surefoot.config.schedule import ScheduleSpec, parse_schedule
 from surefoot.math import schedules
@@ -25,8 +26,12 @@ class Coefficients(NamedTuple):
     """None if value clipping is off."""
     ent_coef: Any
     vf_coef: Any
+    critic_learning_rate: Any = None
+    """Of the parts that only the critic has; None is learning_rate."""
     head_ent_coefs: Any = None
     """[A] in place of ent_coef, if some head has its own; None otherwise."""
+    terms: tuple[Any, ...] = ()
+    """Of each loss term its `LossTerm.numbers`: the coefficient, then others."""
 
 
 class CoefficientPlan:
@@ -35,8 +40,8 @@ class CoefficientPlan:
     The clock is the number of updates made; it never restarts and is saved (O03).
     """
 
-    def __init__(self, config: PPOConfig, heads: tuple[str, ...] = ()) -> None:
-        self._config, self._heads = config, heads
+    def __init__(self, config: PPOConfig, heads: tuple[str, ...] = (), terms: Sequence[LossTerm] = ()) -> None:
+        self._config, self._heads, self._terms = config, heads, terms
         self._decay = _entropy_decay(parse_schedule(config.ent_coef))
         self.entropy_state = EntropyDecayState()
         self.adapted_rate: float | None = None
@@ -46,6 +51,7 @@ class CoefficientPlan:
         config = self._config
         rate = self.adapted_rate if self.adapted_rate is not None else value_at(config.learning_rate, update, total)
         vf_range = None if config.clip_range_vf is None else value_at(config.clip_range_vf, update, total)
+        own_rate = config.critic_learning_rate
         decay = self._decay
         entropy = decay.coefficient(self.entropy_state) if decay else value_at(config.ent_coef, update, total)
         return Coefficients(
@@ -54,7 +60,9 @@ class CoefficientPlan:
             vf_range,
             entropy,
             value_at(config.vf_coef, update, total),
+            None if own_rate is None else value_at(own_rate, update, total),
             self._of_heads(entropy, update, total),
+            tuple(tuple(value_at(number, update, total) for number in term.numbers) for term in self._terms),
         )
 
     def _of_heads(self, common: float, update: int, total: int) -> tuple[float, ...] | None:
@@ -91,7 +99,8 @@ class CoefficientPlan:
 
 def rewards_entropy(config: PPOConfig) -> bool:
     """Whether some coefficient of an entropy can be above 0."""
-    return config.ent_coef != 0.0 or bool(config.head_ent_coefs) or bool(config.head_ent_coef_floors)
+    own = bool(config.head_ent_coefs) or bool(config.head_ent_coef_floors)
+    return own or config.ent_coef != 0.0 or config.entropy_floor is not None
 
 
 def value_at(text: float | str, update: int, total: int) -> float:

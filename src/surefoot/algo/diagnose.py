@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
+from surefoot.algo.loss_term import TermInputs
 from surefoot.algo.objective import loss_terms
 from surefoot.algo.step import EagerStep
 
@@ -16,9 +19,8 @@ def name_source(batch: Batch, coefficients: Coefficients, step: EagerStep, n_env
     policy = step.policy
     with torch.no_grad():
         parameters, prediction = policy(batch.observation, batch.sequences)
-        terms = loss_terms(
-            step.family.bind(parameters, batch.mask), prediction, batch, coefficients, policy.critic, step.config
-        )
+        distribution = step.family.bind(parameters, batch.mask)
+        terms = loss_terms(distribution, prediction, batch, coefficients, policy.critic, step.config)
     suspects = {
         "old log-probability": batch.log_prob,
         "advantage": batch.advantages,
@@ -30,6 +32,12 @@ def name_source(batch: Batch, coefficients: Coefficients, step: EagerStep, n_env
         "value loss": terms.value,
         "entropy": terms.entropy,
     }
+    inputs = TermInputs(
+        parameters, distribution, batch, terms.log_ratio, terms.policy, terms.entropy, partial(step.forward, batch)
+    )
+    for term, numbers in zip(step.terms, coefficients.terms, strict=True):
+        found = term(inputs, numbers, term.draw(batch.weight.shape[0]))
+        suspects[term.name.replace("_", " ")] = found.loss.detach().expand_as(terms.policy)
     for what, x in suspects.items():
         bad = counts & ~torch.isfinite(x)
         if bool(bad.any()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surefoot.config import Config
-from surefoot.config.schema import changed
+from surefoot.config.section import changed
 from surefoot.errors import ConfigError
 from surefoot.spaces import Layout
 

@@ -113,12 +113,13 @@ class Learner:
         self.policy, self.family, self.flat = self.parts.policy, self.parts.family, self.parts.flat
         self.actor, self.optimizer, self.updater = self.parts.actor, self.parts.optimizer, self.parts.updater
         self.observations, self.rewards, self.risk = self.parts.observations, self.parts.rewards, self.parts.risk
+        self.terms = self.parts.terms
         self.act_generator = self.parts.generators["act"]
         self._collector: Collector | None = None
         self._open: OpenEpisodes | None = None
         self.resumed: Resumed | None = None
         """How the open episodes of a loaded state go on; None before any state was loaded and has envs."""
-        self.plan = CoefficientPlan(config.ppo, self.family.head_names)
+        self.plan = self._new_plan()
         self.interrupted: Callable[[], bool] = _never
         """Asked before each env step and each minibatch; True abandons the iteration with `Abandoned`."""
         self.timesteps = 0
@@ -199,7 +200,9 @@ class Learner:
             self.plan.advance(coefficients, record.kl_last, episodes.get("rollout/ep_rew_mean"))
             self.updates += 1
         metrics |= self.policy.critic.metrics(estimates.prediction, estimates.returns, rollout.valid)
-        metrics |= estimates.metrics | self.plan.metrics() | self._advance(rollout, estimates)
+        metrics |= (
+            estimates.metrics | self.plan.metrics() | self.optimizer.metrics() | self._advance(rollout, estimates)
+        )
         if self.envs.n_restarts:
             metrics["warn/env_restarts"] = float(self.envs.n_restarts)
         self._phase = Phase.BETWEEN
@@ -256,7 +259,10 @@ class Learner:
         """Count env steps from 0, and let schedules begin anew with the next update."""
         self.timesteps = self.collector.vector_steps = 0
         self.schedules = ScheduleSpan(first_update=self.updates)
-        self.plan = CoefficientPlan(self.config.ppo, self.family.head_names)
+        self.plan = self._new_plan()
+
+    def _new_plan(self) -> CoefficientPlan:
+        return CoefficientPlan(self.config.ppo, self.family.head_names, self.terms)
 
     def state_dict(self) -> TrainerState:
         """A copy of everything that the next iteration depends on."""
@@ -300,6 +306,8 @@ class Learner:
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(buffers[name])
         self.optimizer.load_state_dict(_section(state.tensors, "optimizer"))
+        for term in self.terms:
+            term.load_state_dict(_section(state.tensors, f"terms/{term.name}"))
         for name, saved in _section(state.tensors, "generator").items():
             self.parts.generators[name].set_state(saved.to(torch.uint8))
         if self.observations is not None:
@@ -385,6 +393,8 @@ class Learner:
         """All of the state but the open episodes."""
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
         tensors |= {f"optimizer/{name}": x for name, x in self.optimizer.state_dict().items()}
+        for term in self.terms:
+            tensors |= {f"terms/{term.name}/{name}": x for name, x in term.state_dict().items()}
         tensors |= {f"generator/{name}": g.get_state() for name, g in self.parts.generators.items()}
         tensors |= {f"buffers/{name}": x for name, x in self.policy.named_buffers()}
         if self.observations is not None:

@@ -3,6 +3,7 @@
 A new metric of something that is known already is one line here. ``of`` says how it is computed:
 
 - `OF_ROWS`: a function of `Rows`, one value for each row of all minibatches with a finite gradient;
+- `OF_TERMS`: the same, declared by loss terms (`LossTerm.metrics`);
 - `OF_ROLLOUT`: a function of `RolloutData`, values of the rollout that the update learns from, None if there are none;
 - `OF_HEADS`: a function of `HeadRows`, one value for each head in each row;
 - `OF_UPDATE`: a function of the finished `UpdateRecord`, which is a number, numbers by name, or None to log nothing;
@@ -11,12 +12,15 @@ A new metric of something that is known already is one line here. ``of`` says ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from torch import Tensor
 
+from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.loss_terms import LOSS_TERMS
 from surefoot.math.surrogate import LOG_RATIO_BOUND, LOG_RATIO_EXTREME, clip_fraction_indicator
 
 if TYPE_CHECKING:
@@ -120,14 +124,6 @@ OF_ROWS: tuple[Metric[Rows, Tensor], ...] = (
         "Change of the entropy within the update, by a straight line through its rows.",
     ),
     Metric(
-        "train/logit_penalty",
-        lambda r: r.terms.penalty,
-        "mean",
-        "1",
-        "Penalty on large logits; logged if there was any.",
-        lambda u: u.values["train/logit_penalty"] != 0.0,
-    ),
-    Metric(
         "train/approx_kl",
         lambda r: r.kl,
         "mean",
@@ -164,6 +160,28 @@ OF_ROWS: tuple[Metric[Rows, Tensor], ...] = (
         f"Rows with |log-ratio| > {LOG_RATIO_EXTREME:g}: no small policy step.",
     ),
 )
+
+
+def term_metrics(terms: Iterable[type[LossTerm] | LossTerm]) -> tuple[Metric[Rows, Tensor], ...]:
+    """What loss terms declare, as entries of the table; they are computed in the order of the terms."""
+    declared_by_terms = [metric for term in terms for metric in term.metrics]
+    return tuple(
+        Metric(metric.key, partial(_measured, i), metric.reduce, metric.unit, metric.meaning)
+        for i, metric in enumerate(declared_by_terms)
+    )
+
+
+def _measured(i: int, rows: Rows) -> Tensor:
+    return rows.terms.measured[i]
+
+
+def coefficient_key(term: type[LossTerm] | LossTerm) -> str:
+    """Under which the coefficient of a loss term is logged."""
+    return f"train/{term.name}_coef"
+
+
+OF_TERMS = term_metrics(LOSS_TERMS)
+"""Of the loss terms that are known; logged where they are used."""
 
 OF_ROLLOUT: tuple[Metric[RolloutData, Tensor | None], ...] = (
     Metric("train/advantage_mean", lambda d: d.advantages, "mean", "return", "Advantages before normalization."),
@@ -265,6 +283,13 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
     Metric("train/clip_range", lambda u: u.coefficients.clip_range, "value", "1", "Clip range of the ratio."),
     Metric("train/clip_range_vf", lambda u: u.coefficients.clip_range_vf, "value", "1", "Clip range of the value."),
     Metric("train/learning_rate", lambda u: u.coefficients.learning_rate, "value", "1", "Learning rate."),
+    Metric(
+        "train/critic_learning_rate",
+        lambda u: u.coefficients.critic_learning_rate,
+        "value",
+        "1",
+        "Learning rate of the critic's own parts, if it has one.",
+    ),
     Metric("train/ent_coef", lambda u: u.coefficients.ent_coef, "value", "1", "Coefficient of the entropy bonus."),
     Metric("train/vf_coef", lambda u: u.coefficients.vf_coef, "value", "1", "Coefficient of the value loss."),
     Metric("train/grad_norm", lambda u: u.gradient_norm, "mean", "1", "Norm of the gradient before clipping (O05)."),
@@ -391,6 +416,13 @@ ELSEWHERE: tuple[Declared, ...] = (
         "How far a mean of the observations moved, in old standard deviations.",
     ),
     Declared("train/observation_std_drift", LEARNER, "max", "1", "|σ_new/σ_old − 1| of the observations."),
+    Declared(
+        "train/vgs_multiplier/<part>",
+        "optim/vgs.py",
+        "mean",
+        "1",
+        "Multiplier of the learning rate by VGS, over the parameters of one part (O06).",
+    ),
     Declared("train/reward_scale", LEARNER, "value", "reward", "What rewards are divided by (A07)."),
     Declared(
         "train/entropy_decay_delayed",
@@ -471,10 +503,16 @@ ELSEWHERE: tuple[Declared, ...] = (
     Declared("warn/env_restarts", LEARNER, "count", "envs", "Worker processes that were started again."),
 )
 
-COMPUTED: tuple[Metric[Any, Any], ...] = (*OF_ROWS, *OF_ROLLOUT, *OF_UPDATE, *OF_HEADS, *OF_HEAD_RECORDS)
+COEFFICIENTS = tuple(
+    Declared(coefficient_key(term), "algo/update_metrics.py", "value", "1", f"Coefficient of {term.metrics[0].key}.")
+    for term in LOSS_TERMS
+)
+"""Of the loss terms that are known."""
+
+COMPUTED: tuple[Metric[Any, Any], ...] = (*OF_ROWS, *OF_TERMS, *OF_ROLLOUT, *OF_UPDATE, *OF_HEADS, *OF_HEAD_RECORDS)
 TABLE: dict[str, Metric[Any, Any] | Declared] = {
     **{metric.key: metric for metric in COMPUTED},
-    **{metric.key: metric for metric in ELSEWHERE},
+    **{metric.key: metric for metric in (*COEFFICIENTS, *ELSEWHERE)},
 }
 """All metrics by key."""
 

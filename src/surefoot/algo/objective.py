@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,11 +12,10 @@ from surefoot.actions.distribution import Distribution, Family
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients, rewards_entropy
 from surefoot.algo.heads import estimated_divergence
+from surefoot.algo.loss_term import LossTerm, TermInputs
 from surefoot.config import PPOConfig
 from surefoot.critics.base import Critic
 from surefoot.math.surrogate import Bound, clipped_surrogate, importance_ratio
-
-LOGIT_BOUND = 10.0
 
 
 class StepMetrics(NamedTuple):
@@ -32,7 +32,7 @@ class StepMetrics(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Per-sample terms [B]; minimised is policy + vf_coef·value − ent_coef·entropy + penalty (P05)."""
+    """Per-sample terms [B]; minimised is policy + vf_coef·value − ent_coef·entropy, plus added terms (P05)."""
 
     loss: Tensor
     policy: Tensor
@@ -41,25 +41,29 @@ class Terms(NamedTuple):
     value_clipped: Tensor
     value_clip_active: Tensor
     entropy: Tensor
-    penalty: Tensor
     log_ratio: Tensor
     ratio: Tensor
     heads: tuple[Tensor, Tensor] | None = None
     """Log-ratio and entropy by head [A, B], 0 where it is inactive, if the action has heads."""
+    measured: tuple[Tensor, ...] = ()
+    """What loss terms that were added say, one for each of their `LossTerm.metrics`."""
 
     def stacked(self) -> Tensor:
         """[R, B] all of them in one tensor but the ratio, which follows from the log-ratio; last those by head."""
         each: Any = self[:N_STACKED]
+        if self.measured:
+            each = (*each, *(x.expand_as(self.loss) for x in self.measured))
         rows = torch.stack([x.to(self.loss.dtype) for x in each])
         return rows if self.heads is None else torch.cat([rows, *self.heads])
 
     @staticmethod
-    def unstacked(rows: Tensor, bound: Bound) -> Terms:
+    def unstacked(rows: Tensor, bound: Bound, n_measured: int = 0) -> Terms:
         """The inverse of `stacked`."""
+        first_head = N_STACKED + n_measured
         own = rows[:N_STACKED].unbind()
         ratio = importance_ratio(own[Terms._fields.index("log_ratio")], bound=bound)
-        by_head = rows[N_STACKED:].chunk(2) if rows.shape[0] > N_STACKED else None
-        fields: Any = (*own, ratio, by_head)
+        by_head = rows[first_head:].chunk(2) if rows.shape[0] > first_head else None
+        fields: Any = (*own, ratio, by_head, rows[N_STACKED:first_head].unbind())
         return Terms(*fields)
 
 
@@ -81,7 +85,37 @@ def loss_terms(
     policy = clipped_surrogate(ratio, batch.advantages, coefficients.clip_range, config.dual_clip)
     value = critic.loss(prediction, batch.prediction, batch.targets, coefficients.clip_range_vf)
     loss = policy + coefficients.vf_coef * value.loss - bonus
-    return Terms(loss, policy, *value, entropy, torch.zeros_like(loss), log_ratio, ratio, heads)
+    return Terms(loss, policy, *value, entropy, log_ratio, ratio, heads)
+
+
+class AddedTerms(NamedTuple):
+    """Loss terms that are added to PPO's own, and what they need for one minibatch."""
+
+    terms: tuple[LossTerm, ...] = ()
+    drawn: Sequence[Sequence[Tensor]] = ()
+    """What each of them drew."""
+    forward: Callable[[Mapping[str, Tensor], bool], Tensor] | None = None
+    """As `TermInputs.forward`."""
+
+
+NO_TERMS = AddedTerms()
+
+
+def with_added_terms(
+    terms: Terms,
+    added: AddedTerms,
+    parameters: Tensor,
+    distribution: Distribution,
+    batch: Batch,
+    coefficients: Coefficients,
+) -> Terms:
+    """PPO's own terms and the others."""
+    assert added.forward is not None
+    inputs = TermInputs(parameters, distribution, batch, terms.log_ratio, terms.policy, terms.entropy, added.forward)
+    for term, drawn, numbers in zip(added.terms, added.drawn, coefficients.terms, strict=True):
+        result = term(inputs, numbers, drawn)
+        terms = terms._replace(loss=terms.loss + numbers[0] * result.loss, measured=(*terms.measured, *result.measured))
+    return terms
 
 
 def _policy_terms(
@@ -97,6 +131,7 @@ def _policy_terms(
     if batch.heads is None:
         # A coefficient that is 0 for certain leaves nothing to differentiate; a tensor may change.
         unrewarded = not isinstance(coefficients.ent_coef, Tensor) and coefficients.ent_coef == 0.0
+        unrewarded = unrewarded and config.entropy_floor is None
         with torch.set_grad_enabled(torch.is_grad_enabled() and not unrewarded):
             entropy = distribution.entropy()
         assert batch.action is not None, "an action without heads is needed itself"
@@ -118,14 +153,13 @@ def objective(
     family: Family,
     critic: Critic,
     config: PPOConfig,
+    added: AddedTerms = NO_TERMS,
 ) -> tuple[Tensor, StepMetrics]:
     """Weighted *sum* of the loss over the rows (divide by the weight for the mean), and what was step_metrics."""
     distribution = family.bind(parameters, batch.mask)
     terms = loss_terms(distribution, prediction, batch, coefficients, critic, config)
-    if config.logit_penalty:
-        excess = (parameters[:, : family.n_logits].abs() - LOGIT_BOUND).clamp(min=0.0)
-        penalty = config.logit_penalty * excess.square().sum(-1)
-        terms = terms._replace(loss=terms.loss + penalty, penalty=penalty)
+    if added.terms:
+        terms = with_added_terms(terms, added, parameters, distribution, batch, coefficients)
     loss = torch.dot(terms.loss, batch.weight)
     with torch.no_grad():
         return loss, _measure(loss, terms, distribution, batch, family, config)

@@ -44,7 +44,7 @@ class UpdateRecord:
     update: int
     coefficients: Coefficients
     values: dict[str, float]
-    """What `OF_ROWS` and `OF_ROLLOUT` declare, by key."""
+    """What `OF_ROWS`, `OF_ROLLOUT` and the loss terms declare, by key."""
     kl_last: float
     """KL of the last minibatch: how far the policy moved in this update."""
     log_ratio_first: float
@@ -79,7 +79,6 @@ class UpdateRecord:
     entropy = Logged("train/entropy")
     entropy_min = Logged("train/entropy_min")
     entropy_max = Logged("train/entropy_max")
-    logit_penalty = Logged("train/logit_penalty")
     kl = Logged("train/approx_kl")
     clip_fraction = Logged("train/clip_fraction")
     ratio = Logged("train/ratio")
@@ -95,10 +94,11 @@ class UpdateRecord:
 
     def metrics(self) -> dict[str, float]:
         """Log keys and values; keys are those of Stable-Baselines3 where the meaning is the same."""
-        found: dict[str, float] = {}
         of_values: tuple[Metric[Any, Any], ...] = (*OF_ROWS, *OF_ROLLOUT)
         given: list[tuple[Metric[Any, Any], Any]] = [(metric, self.values.get(metric.key)) for metric in of_values]
         given += [(metric, metric.of(self)) for metric in OF_UPDATE]
+        declared = {metric.key for metric, _ in given}
+        found = {key: value for key, value in self.values.items() if key not in declared}  # of loss terms
         for metric, value in given:
             if metric.when is not None and not metric.when(self):
                 continue

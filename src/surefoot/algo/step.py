@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -17,11 +19,12 @@ from surefoot.actions.distribution import Family
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadNorms
-from surefoot.algo.objective import StepMetrics, objective
+from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.objective import NO_TERMS, AddedTerms, StepMetrics, objective
 from surefoot.config import PPOConfig
 from surefoot.math.advantages import normalize
-from surefoot.optim.adam import Adam
 from surefoot.optim.flat import FlatParameters
+from surefoot.optim.optimizer import Optimizer, Rate
 from surefoot.policy.policy import Policy
 
 APPLIED, NON_FINITE, KL_EXCEEDED, IDLE = range(4)
@@ -32,7 +35,7 @@ KL_SLACK = 1.5
 
 
 class StepResult(NamedTuple):
-    """What a step step_metrics, and what became of its gradient."""
+    """What a step measures, and what became of its gradient."""
 
     step_metrics: StepMetrics
     squared_norms: Tensor
@@ -45,15 +48,25 @@ class StepResult(NamedTuple):
 class Step(ABC):
     """Gradient and optimizer step on one minibatch."""
 
-    def __init__(self, policy: Policy, family: Family, flat: FlatParameters, adam: Adam, config: PPOConfig) -> None:
-        self.policy, self.family, self.flat, self.adam, self.config = policy, family, flat, adam, config
+    def __init__(
+        self,
+        policy: Policy,
+        family: Family,
+        flat: FlatParameters,
+        optimizer: Optimizer,
+        config: PPOConfig,
+        terms: tuple[LossTerm, ...] = (),
+    ) -> None:
+        self.policy, self.family, self.flat, self.optimizer, self.config = policy, family, flat, optimizer, config
+        self.terms = terms
+        self._of_critic = flat.mask(frozenset(policy.critic_parts())) > 0
         self._stopped = torch.zeros((), dtype=torch.bool, device=flat.values.device)
         self._head_norms = HeadNorms(flat) if family.head_names else None
 
     def begin(self) -> None:
         """A new update: forget that the last one was stopped."""
         self._stopped.zero_()
-        self.adam.update_bias_correction()
+        self.optimizer.begin()
 
     def sizes(self, usual: int, longest: int) -> tuple[int, ...]:
         """To which numbers of rows minibatches of sequences are padded, if about ``usual`` are asked for and a
@@ -63,6 +76,24 @@ class Step(ABC):
     @abstractmethod
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
         """Compute the gradient of the mean loss over the batch and, if all is well, follow it."""
+
+    def rates(self, coefficients: Coefficients) -> Rate:
+        """The learning rate, or if the critic has its own, that of each parameter [P]."""
+        if coefficients.critic_learning_rate is None:
+            rate: Rate = coefficients.learning_rate
+            return rate
+        return torch.where(self._of_critic, coefficients.critic_learning_rate, coefficients.learning_rate)
+
+    def piece_sizes(self, n_rows: int) -> list[int]:
+        """How many rows each of the `pieces` of a batch has."""
+        size = self.config.micro_batch_size or n_rows
+        return [min(size, n_rows - start) for start in range(0, n_rows, size)]
+
+    def draw(self, n_rows: int) -> list[list[tuple[Tensor, ...]]]:
+        """What each loss term needs, for each of the pieces."""
+        if not self.terms:
+            return []
+        return [[term.draw(size) for term in self.terms] for size in self.piece_sizes(n_rows)]
 
     def pieces(self, batch: Batch) -> list[Batch]:
         """The batch as it is differentiated: advantages normalized, cut to ``micro_batch_size`` rows."""
@@ -74,7 +105,7 @@ class Step(ABC):
             return [batch]
         return [batch.rows(slice(start, start + size)) for start in range(0, batch.weight.shape[0], size)]
 
-    def finish(self, gradient: Tensor, step_metrics: StepMetrics, total: Tensor, rate: Tensor | float) -> StepResult:
+    def finish(self, gradient: Tensor, step_metrics: StepMetrics, total: Tensor, rate: Rate) -> StepResult:
         """Judge a gradient and apply it; ``total`` is the weight of the batch."""
         of_parts = self.flat.squared_norms(gradient)
         norm = sum(of_parts[1:], of_parts[0]).sqrt()
@@ -89,10 +120,11 @@ class Step(ABC):
             self._stopped, IDLE, torch.where(finite, torch.where(within, APPLIED, KL_EXCEEDED), NON_FINITE)
         )
         self._stopped.copy_(self._stopped | (finite & ~within))
+        self.optimizer.observe(gradient, allowed)
         limit = self.config.max_grad_norm
         if limit:
             gradient = gradient * _once(torch.clamp(limit / norm, max=1.0))
-        self.adam.step(self.flat.values, gradient, rate, allowed)
+        self.optimizer.step(self.flat.values, gradient, rate, allowed)
         return StepResult(step_metrics, squared_norms, outcome)
 
 
@@ -106,14 +138,16 @@ class EagerStep(Step):
     """Operation by operation."""
 
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
+        self.optimizer.prepare()
         step_metrics = self.gradient(batch, coefficients)
         total = batch.weight.sum()
         with torch.no_grad():
+            rate = self.rates(coefficients)
             if self.flat.values.device.type == "cpu":
-                return self._finish_on_host(step_metrics, float(total), coefficients.learning_rate)
-            return self.finish(self.flat.gradient, step_metrics, total, coefficients.learning_rate)
+                return self._finish_on_host(step_metrics, float(total), rate)
+            return self.finish(self.flat.gradient, step_metrics, total, rate)
 
-    def _finish_on_host(self, step_metrics: StepMetrics, total: float, rate: float) -> StepResult:
+    def _finish_on_host(self, step_metrics: StepMetrics, total: float, rate: Rate) -> StepResult:
         """`finish` where reading a number costs less than computing with it: the same judgement, fewer operations."""
         gradient = self.flat.gradient
         squared_norms = torch.stack(self.flat.squared_norms(gradient))
@@ -125,14 +159,15 @@ class EagerStep(Step):
         limit = self.config.target_kl
         if limit is not None and step_metrics.kl is not None and not float(step_metrics.kl) <= KL_SLACK * limit * total:
             return StepResult(step_metrics, squared_norms, KL_EXCEEDED)
+        self.optimizer.observe(gradient)
         longest = self.config.max_grad_norm
         if longest and norm > longest:
             gradient.mul_(longest / norm)
-        self.adam.follow(self.flat.values, gradient, rate)
+        self.optimizer.step_(self.flat.values, gradient, rate)
         return StepResult(step_metrics, squared_norms, APPLIED)
 
     def gradient(self, batch: Batch, coefficients: Coefficients) -> StepMetrics:
-        """Write the gradient into the flat gradient vector; what was step_metrics.
+        """Write the gradient into the flat gradient vector; what was measured.
 
         The pieces' sums add up to that of the whole, and one division by the whole weight makes the mean: pieces of any
         size and any mask give the same gradient (O01).
@@ -140,14 +175,20 @@ class EagerStep(Step):
         self.flat.gradient.zero_()
         total = batch.weight.sum()
         found = []
+        drawn = iter(self.draw(batch.weight.shape[0]))
         for piece in self.pieces(batch):
             parameters, prediction = self.policy(piece.observation, piece.sequences)
+            added = AddedTerms(self.terms, next(drawn), partial(self.forward, piece)) if self.terms else NO_TERMS
             loss, step_metrics = objective(
-                parameters, prediction, piece, coefficients, self.family, self.policy.critic, self.config
+                parameters, prediction, piece, coefficients, self.family, self.policy.critic, self.config, added
             )
             (loss / total).backward()  # type: ignore[no-untyped-call]
             found.append(step_metrics)
         return combine(found)
+
+    def forward(self, batch: Batch, observation: Mapping[str, Tensor], in_sequence: bool) -> Tensor:
+        """As `TermInputs.forward`."""
+        return self.policy.parameters_at(observation, batch.sequences if in_sequence else None)
 
 
 def combine(pieces: list[StepMetrics]) -> StepMetrics:

@@ -48,12 +48,17 @@ class Updater:
         statistics = head_statistics_of(rollout, family, flat.values.device, rewards_entropy(self._ppo))
         batch = flatten(rollout, estimates, flat.values.device, statistics)
         if self._ppo.kl_estimator != "exact":  # which alone asks what would have been, after other choices too
-            batch = batch._replace(parameters=None, mask=batch.mask if statistics is None else statistics.mask)
+            mask = batch.mask
+            if statistics is not None and not any(term.needs_masks for term in self.step.terms):
+                mask = statistics.mask
+            batch = batch._replace(parameters=None, mask=mask)
         heads = None
         if statistics is not None:
             counts = (statistics.active & (batch.weight > 0)).sum(1).tolist()
             heads = HeadMetrics(family, statistics, counts, coefficients, self._ppo)
-        metrics = UpdateMetrics(tuple(flat.slices), coefficients, self._ppo, heads)
+        metrics = UpdateMetrics(tuple(flat.slices), coefficients, self._ppo, heads, self.step.terms)
+        for term in self.step.terms:
+            term.begin(batch.advantages, batch.weight)
         self.step.begin()
         # Reading an outcome makes an accelerator wait, so there it is done once per epoch; the result is the same.
         reads_each = flat.values.device.type == "cpu"
@@ -72,7 +77,11 @@ class Updater:
                     break
             if not self._settle(unread, epoch, coefficients, rollout, metrics):
                 break
-        return metrics.record(index, RolloutData(rollout, estimates, family))
+        record = metrics.record(index, RolloutData(rollout, estimates, family))
+        if record.gradient_steps or record.kl_stop:
+            for term in self.step.terms:
+                term.advance(record)
+        return record
 
     def _settle(
         self,

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.heads import HeadMetrics, estimated_divergence
-from surefoot.algo.metrics import OF_ROLLOUT, OF_ROWS
+from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.metrics import OF_ROLLOUT, OF_ROWS, Metric, coefficient_key, term_metrics
 from surefoot.algo.objective import N_STACKED, StepMetrics, Terms
 from surefoot.algo.record import KLStop, UpdateRecord, WorstRow
 from surefoot.algo.reduce import RowReducer, reduced
@@ -39,14 +40,14 @@ def largest_log_ratio(terms: Terms, row: Tensor) -> Worst:
     return Worst(int(row[i]), head, "log_ratio", float(terms.log_ratio[i]))
 
 
-def first_non_finite(stacked: Tensor, row: Tensor, bound: Bound) -> Worst | None:
+def first_non_finite(stacked: Tensor, row: Tensor, bound: Bound, n_measured: int = 0) -> Worst | None:
     """The first row of `Terms.stacked` [R, B] with a number that is not finite; None if the gradient alone is not. The
     log-ratio is named before what follows from it."""
     bad = (~torch.isfinite(stacked[:N_STACKED])).any(0)
     if not bool(bad.any()):
         return None
     i = int(bad.int().argmax())
-    terms = Terms.unstacked(stacked[:, i : i + 1], bound)
+    terms = Terms.unstacked(stacked[:, i : i + 1], bound, n_measured)
     names = ("log_ratio", *Terms._fields[1:N_STACKED], "loss")
     quantity = next(name for name in names if not bool(torch.isfinite(getattr(terms, name))))
     head = None
@@ -58,11 +59,18 @@ def first_non_finite(stacked: Tensor, row: Tensor, bound: Bound) -> Worst | None
 class RowMetrics:
     """`OF_ROWS` over the rows of all minibatches that count, many minibatches at a time."""
 
-    def __init__(self, clip_range: float, config: PPOConfig, heads: HeadMetrics | None = None) -> None:
+    def __init__(
+        self,
+        clip_range: float,
+        config: PPOConfig,
+        heads: HeadMetrics | None = None,
+        of_terms: tuple[Metric[Rows, Tensor], ...] = (),
+    ) -> None:
         self._clip_range, self._config, self._heads = clip_range, config, heads
+        self._n_measured = len(of_terms)
         self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self._n_waiting = 0
-        self._reducer = RowReducer(OF_ROWS)
+        self._reducer = RowReducer((*OF_ROWS, *of_terms))
         self.worst: Worst | None = None
 
     def add(self, stacked: Tensor, weight: Tensor, row: Tensor) -> None:
@@ -88,7 +96,7 @@ class RowMetrics:
             stacked, row = stacked[:, counts], row[counts]
         if not row.shape[0]:
             return
-        terms = Terms.unstacked(stacked, self._config.log_ratio_bound)
+        terms = Terms.unstacked(stacked, self._config.log_ratio_bound, self._n_measured)
         if self._heads is None or terms.heads is None:
             divergence = estimated_divergence(terms.log_ratio, self._config.kl_estimator)
         else:
@@ -103,10 +111,17 @@ class UpdateMetrics:
     """Takes in the minibatches of an update."""
 
     def __init__(
-        self, parts: tuple[str, ...], coefficients: Coefficients, config: PPOConfig, heads: HeadMetrics | None
+        self,
+        parts: tuple[str, ...],
+        coefficients: Coefficients,
+        config: PPOConfig,
+        heads: HeadMetrics | None,
+        terms: tuple[LossTerm, ...] = (),
     ) -> None:
         self._parts, self._coefficients, self._config, self._heads = parts, coefficients, config, heads
-        self._rows = RowMetrics(coefficients.clip_range, config, heads)
+        self._added, of_terms = terms, term_metrics(terms)
+        self._n_measured = len(of_terms)
+        self._rows = RowMetrics(coefficients.clip_range, config, heads, of_terms)
         self._squared_norms: list[Tensor] = []
         self._divergences: list[tuple[Tensor, Tensor]] = []
         self._first: StepMetrics | None = None
@@ -138,7 +153,8 @@ class UpdateMetrics:
         if step_metrics.rows is not None:
             stacked = step_metrics.rows[:, weight > 0]
             if self._non_finite_row is None:
-                self._non_finite_row = first_non_finite(stacked, row[weight > 0], self._config.log_ratio_bound)
+                bound, counted = self._config.log_ratio_bound, row[weight > 0]
+                self._non_finite_row = first_non_finite(stacked, counted, bound, self._n_measured)
             log_ratio = self._terms(stacked).log_ratio
             self._nan_count += int(torch.isnan(log_ratio).sum())
             self._inf_count += int(torch.isinf(log_ratio).sum())
@@ -151,6 +167,8 @@ class UpdateMetrics:
             found = metric.of(data)
             if found is not None:
                 values[metric.key] = reduced(found, metric.reduce)
+        for term, numbers in zip(self._added, self._coefficients.terms, strict=True):
+            values[coefficient_key(term)] = numbers[0]
         of_parts, of_outputs = self._all_norms()
         norms, totals = of_parts.sqrt(), of_parts.sum(1).sqrt()
         longest = self._config.max_grad_norm
@@ -199,7 +217,7 @@ class UpdateMetrics:
         return from_rows, float(divergence.mean())
 
     def _terms(self, stacked: Tensor) -> Terms:
-        return Terms.unstacked(stacked, self._config.log_ratio_bound)
+        return Terms.unstacked(stacked, self._config.log_ratio_bound, self._n_measured)
 
     def _all_norms(self) -> tuple[Tensor, Tensor]:
         """Squared gradient norms, of the parts and of what `HeadNorms` finds, in each minibatch."""

@@ -132,6 +132,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
     """``surefoot eval``."""
     if arguments.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
+    if (arguments.attack is None) != (arguments.epsilon is None):
+        raise ConfigError("--attack and --epsilon go together: what is done, and how far")
+    if arguments.attack:
+        _evaluate_attacked(arguments)
+        return
     with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
         env, env_kwargs = _evaluation_env(arguments, agent.config)
         result = agent.evaluate(
@@ -156,6 +161,42 @@ def _evaluation_env(arguments: argparse.Namespace, config: Config) -> tuple[str,
     env_kwargs = {} if arguments.env_kwargs is None else parse_value(arguments.env_kwargs)
     require_object("--env-kwargs", env_kwargs, arguments.env_kwargs)
     return arguments.env or "", env_kwargs
+
+
+def _evaluate_attacked(arguments: argparse.Namespace) -> None:
+    from surefoot.train.attacked import evaluate_attacked
+
+    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
+        found = evaluate_attacked(
+            agent, arguments.attack, arguments.epsilon, arguments.episodes, arguments.seed, not arguments.stochastic
+        )
+    said = {"env": agent.config.env, "timesteps": agent.num_timesteps, "epsilon": arguments.epsilon}
+    if arguments.json:
+        by_kind = {kind: result.summary() | {"returns": list(result.returns)} for kind, result in found.items()}
+        print(json.dumps(said | {"seed": arguments.seed, "attacks": by_kind}))
+        return
+    returns = {kind: f"{result.mean:.2f} ± {result.std:.2f}" for kind, result in found.items()}
+    _table(f"{agent.config.env}: {arguments.episodes} episodes", said | returns)
+
+
+def record(arguments: argparse.Namespace) -> None:
+    """``surefoot record``."""
+    from surefoot.train.recording import record as record_demonstrations
+
+    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
+        arrays = record_demonstrations(
+            agent, arguments.out, arguments.episodes, arguments.seed, not arguments.stochastic
+        )
+    said = {
+        "out": str(arguments.out),
+        "episodes": int(arrays["episode_start"].sum()),
+        "steps": len(arrays["action"]),
+        "mean_reward": float(arrays["reward"].sum() / arrays["episode_start"].sum()),
+    }
+    if arguments.json:
+        print(json.dumps(said))
+        return
+    _table(f"{agent.config.env}: demonstrations", said)
 
 
 def inspect(arguments: argparse.Namespace) -> None:

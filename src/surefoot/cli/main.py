@@ -59,7 +59,7 @@ def _interrupt_once(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def build_parser() -> Parser:
+def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
     """All commands and their options."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="surefoot", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
@@ -105,6 +105,27 @@ def build_parser() -> Parser:
     evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
     evaluate.add_argument("--best", action="store_true", help="the best agent by evaluation instead of the last")
     evaluate.add_argument("--json", action="store_true", help="print JSON")
+    evaluate.add_argument(
+        "--attack",
+        nargs="+",
+        choices=["random", "fgsm", "pgd", "critic"],
+        metavar="KIND",
+        help="also play while observations are changed: random, fgsm, pgd, critic; needs --epsilon",
+    )
+    evaluate.add_argument(
+        "--epsilon", type=float, metavar="E", help="largest change of a feature, in units of what the policy sees"
+    )
+
+    record = commands.add_parser(
+        "record", help="write demonstrations", description="Play episodes and write them as a demonstration set."
+    )
+    record.add_argument("run", type=Path, metavar="DIR", help="run directory, checkpoint or saved agent")
+    record.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .npz to write; must not exist")
+    record.add_argument("--episodes", type=whole_number, default=20, metavar="N", help="how many (default: 20)")
+    record.add_argument("--seed", type=whole_number, default=0, help="episode i starts from seed + i (default: 0)")
+    record.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
+    record.add_argument("--best", action="store_true", help="the best agent by evaluation instead of the last")
+    record.add_argument("--json", action="store_true", help="print JSON")
 
     inspect = commands.add_parser("inspect", help="show what a run holds", description="Show what a run holds.")
     inspect.add_argument("run", type=Path, metavar="DIR")
@@ -132,7 +153,7 @@ def build_parser() -> Parser:
     )
     bench.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
     bench.add_argument("--report", action="store_true", help="run nothing, rewrite the report from the kept runs")
-    for command in (train, resume, evaluate):
+    for command in (train, resume, evaluate, record):
         command.add_argument(
             "--trust-module",
             action="append",
@@ -169,6 +190,7 @@ def _run(arguments: argparse.Namespace) -> None:
             "train": commands.train,
             "resume": commands.resume,
             "eval": commands.evaluate,
+            "record": commands.record,
             "inspect": commands.inspect,
             "presets": commands.presets,
             "bench": commands.bench,

@@ -1,6 +1,7 @@
 """Settings: schema, loading, presets. Knows no torch, so that `surefoot --help` is quick."""
 
 from surefoot.config.load import config_hash, from_dict, from_flat, from_toml, merge, nested, to_toml
+from surefoot.config.options import ImitationConfig, RobustConfig, UPGDConfig, VGSConfig
 from surefoot.config.schema import (
     Config,
     CriticConfig,
@@ -9,18 +10,22 @@ from surefoot.config.schema import (
     PPOConfig,
     RiskConfig,
     RunConfig,
-    Section,
 )
+from surefoot.config.section import Section
 
 __all__ = [
     "Config",
     "CriticConfig",
+    "ImitationConfig",
     "MemoryConfig",
     "PPOConfig",
     "PolicyConfig",
     "RiskConfig",
+    "RobustConfig",
     "RunConfig",
     "Section",
+    "UPGDConfig",
+    "VGSConfig",
     "config_hash",
     "from_dict",
     "from_flat",

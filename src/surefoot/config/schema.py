@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_errors
+from surefoot.config.options import ImitationConfig, RobustConfig, UPGDConfig, VGSConfig, option_errors
 from surefoot.config.risk_rules import risk_errors
 from surefoot.config.schedule import parse_schedule
+from surefoot.config.section import (
+    Coefficient,
+    Fraction,
+    Pair,
+    Positive,
+    Scheduled,
+    Section,
+    Sizes,
+    changed,
+    no_decay,
+    within,
+)
 
-
-class Section(BaseModel):
-    """A frozen group of settings that rejects unknown keys."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
-
-
-def _within(low: float, high: float = math.inf) -> AfterValidator:
-    def check(value: float | str) -> float | str:
-        spec = parse_schedule(value)
-        for number in spec.all_values():
-            if not (math.isfinite(number) and low <= number <= high):
-                raise ValueError(f"{number:g} is outside [{low:g}, {high:g}]")
-        return spec.values[0] if spec.kind == "constant" else value
-
-    return AfterValidator(check)
-
-
-def _no_decay(value: float | str) -> float | str:
-    if parse_schedule(value).kind == "decay":
-        raise ValueError("decay(…) is for ent_coef; use linear, cosine, piecewise or warmup here")
-    return value
-
-
-Coefficient = Annotated[float | str, _within(0.0)]
-"""A number or a schedule (see `surefoot.config.schedule`), never negative."""
-Positive = Annotated[int, Ge(1)]
-Fraction = Annotated[float, Ge(0.0), Le(1.0)]
-_Decay = Annotated[float, Ge(0.0), Lt(1.0)]
-Pair = Annotated[tuple[_Decay, _Decay], Field(strict=False)]
-Sizes = Annotated[tuple[Positive, ...], Field(strict=False)]
 Advantages = Literal["rollout", "minibatch", "env", "none"]
 Sink = Literal["tensorboard", "wandb", "mlflow"]
 Vectorization = Literal["auto", "sync", "vector_entry_point"]
@@ -55,6 +34,8 @@ class PPOConfig(Section):
 
     learning_rate: Coefficient = 3e-4
     """Step size of the optimizer; a number or a schedule such as "linear(1e-3, 0)"."""
+    critic_learning_rate: Coefficient | None = None
+    """Step size for the parts that only the critic has, a number or a schedule; None is learning_rate."""
     n_steps: Positive = 256
     """Steps per environment in one rollout; a rollout has n_steps x n_envs rows."""
     batch_size: Positive | None = None
@@ -66,9 +47,9 @@ class PPOConfig(Section):
     """Discount per step."""
     gae_lambda: Fraction = 0.95
     """Trace decay of generalised advantage estimation; 1 is Monte Carlo, 0 is one-step."""
-    clip_range: Annotated[float | str, _within(0.0, 10.0)] = 0.2
+    clip_range: Annotated[float | str, within(0.0, 10.0)] = 0.2
     """How far the probability ratio may move from 1 before its gradient is cut."""
-    clip_range_vf: Annotated[float | str, _within(0.0)] | None = None
+    clip_range_vf: Annotated[float | str, within(0.0)] | None = None
     """How far a value prediction may move from its old one, in spreads of the returns, or in normalized reward units if
     critic.popart is off; None turns it off."""
     normalize_advantage: Advantages = "rollout"
@@ -76,10 +57,13 @@ class PPOConfig(Section):
     those of a rollout or an env are divided by a tenth of the returns' running standard deviation at least."""
     ent_coef: Coefficient = 0.0
     """Weight of the entropy bonus; also takes decay(start, floor, updates) with plateau delay."""
-    head_ent_coefs: dict[str, Annotated[Coefficient, AfterValidator(_no_decay)]] = Field(default_factory=dict)
+    head_ent_coefs: dict[str, Scheduled] = Field(default_factory=dict)
     """Weight of the entropy bonus of single heads of a factored action, in place of ent_coef: {"op": 0.02}."""
     head_ent_coef_floors: dict[str, Annotated[float, Gt(0.0)]] = Field(default_factory=dict)
     """Lowest weight of the entropy bonus of single heads, whatever a schedule says: {"op": 0.001}."""
+    entropy_floor: float | None = None
+    """While the mean entropy is below this, in nats, a bonus is added whose weight grows by half per update; above it
+    falls again. Entropies of continuous actions may be negative. None adds none."""
     vf_coef: Coefficient = 0.5
     """Weight of the value loss."""
     max_grad_norm: Annotated[float, Ge(0.0)] = 0.5
@@ -90,14 +74,19 @@ class PPOConfig(Section):
     """Which KL the stop, the adaptive learning rate and train/approx_kl use."""
     adaptive_lr_kl: Annotated[float, Gt(0.0)] | None = None
     """Adapt the learning rate so that the KL per update stays within a factor 2 of this; None leaves the schedule."""
+    kl_coef: Scheduled = 0.0
+    """Weight of a penalty on KL(old ‖ new) beside the clip; a number or a schedule."""
+    adaptive_kl_coef: bool = False
+    """Double kl_coef after an update with KL > 1.5·target_kl, halve it after one with KL < target_kl/1.5."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Bound the loss of very unlikely bad actions at this multiple of the advantage (about 3); None is plain PPO."""
     log_ratio_bound: Literal["clamp", "tanh"] = "clamp"
     """How log-ratios are kept within 20; tanh keeps a gradient beyond."""
-    logit_penalty: Annotated[float, Ge(0.0)] = 0.0
-    """Weight of a soft penalty on logits beyond 10 (discrete actions); guards against collapse."""
-    optimizer: Literal["adam", "adamw"] = "adam"
-    """adamw decouples weight decay from the gradient."""
+    logit_penalty: Coefficient = 0.0
+    """Weight of a soft penalty on logits beyond 10 (discrete actions), a number or a schedule; guards against
+    collapse."""
+    optimizer: Literal["adam", "adamw", "upgd", "adaupgd"] = "adam"
+    """adamw decouples weight decay from the gradient; upgd and adaupgd protect useful weights and shake the others."""
     adam_eps: Annotated[float, Gt(0.0)] = 1e-5
     """Term added to Adam's denominator."""
     adam_betas: Pair = (0.9, 0.999)
@@ -133,10 +122,12 @@ class PPOConfig(Section):
     def _none_is_off(cls, value: Any) -> Any:
         return 0.0 if value is None else value
 
-    @field_validator("learning_rate", "clip_range", "clip_range_vf", "vf_coef", mode="after")
+    @field_validator(
+        "learning_rate", "critic_learning_rate", "clip_range", "clip_range_vf", "vf_coef", "logit_penalty", mode="after"
+    )
     @classmethod
     def _decay_is_for_entropy(cls, value: float | str | None) -> float | str | None:
-        return value if value is None else _no_decay(value)
+        return value if value is None else no_decay(value)
 
 
 class PolicyConfig(Section):
@@ -161,6 +152,10 @@ class PolicyConfig(Section):
     """Distribution of continuous actions; auto is gaussian."""
     log_std_init: Annotated[float, Ge(-20.0), Le(2.0)] = 0.0
     """Initial log standard deviation of Gaussian actions, in half-widths of the action box where it is bounded."""
+    std_min: Annotated[float, Gt(0.0)] | None = None
+    """Smallest standard deviation of Gaussian actions, in the units of log_std_init; None has no bound."""
+    std_max: Annotated[float, Gt(0.0)] | None = None
+    """Largest standard deviation of Gaussian actions."""
     state_dependent_std: bool = False
     """Let the network set the standard deviation instead of a free parameter."""
     cnn_channels: Sizes = (32, 64, 64)
@@ -250,7 +245,7 @@ class RiskConfig(Section):
     """Steps of each env without the end of an episode after which a CVaR of episodes is an error."""
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
-    multiplier_lr: Annotated[Coefficient, AfterValidator(_no_decay)] = 0.5
+    multiplier_lr: Scheduled = 0.5
     """Change of the multiplier per update, for a violation as large as the standard deviation of the returns or costs
     that the limit is about."""
     multiplier_init: Annotated[float, Ge(0.0)] = 0.0
@@ -322,6 +317,10 @@ class Config(Section):
     critic: CriticConfig = CriticConfig()
     memory: MemoryConfig = MemoryConfig()
     risk: RiskConfig = RiskConfig()
+    upgd: UPGDConfig = UPGDConfig()
+    vgs: VGSConfig = VGSConfig()
+    imitation: ImitationConfig = ImitationConfig()
+    robust: RobustConfig = RobustConfig()
     run: RunConfig = RunConfig()
 
     @property
@@ -359,6 +358,7 @@ RATIO_FIELDS = (
     "target_kl",
     "kl_estimator",
     "adaptive_lr_kl",
+    "kl_coef",
     "dual_clip",
     "log_ratio_bound",
 )
@@ -367,7 +367,7 @@ RATIO_FIELDS = (
 
 def contradictions(config: Config) -> list[str]:
     """Options that cannot take effect together (P12), each as a sentence that names the fields."""
-    return [*_optimizer_errors(config.ppo), *_other_errors(config)]
+    return [*_optimizer_errors(config.ppo), *_other_errors(config), *option_errors(config)]
 
 
 def training_contradictions(config: Config) -> list[str]:
@@ -412,6 +412,10 @@ def _optimizer_errors(ppo: PPOConfig) -> list[str]:
     found = []
     if ppo.adaptive_lr_kl is not None and parse_schedule(ppo.learning_rate).kind != "constant":
         found.append("ppo.adaptive_lr_kl sets the learning rate itself: give learning_rate as a number, not a schedule")
+    if ppo.adaptive_kl_coef and (ppo.target_kl is None or not ppo.kl_coef or isinstance(ppo.kl_coef, str)):
+        found.append("ppo.adaptive_kl_coef needs ppo.target_kl, and ppo.kl_coef as a number above 0 to start from")
+    if ppo.entropy_floor is not None and not ppo.diagnostics:
+        found.append("ppo.entropy_floor needs ppo.diagnostics: without, the entropy is not measured")
     for name, floor in ppo.head_ent_coef_floors.items():
         spec = parse_schedule(ppo.head_ent_coefs.get(name, ppo.ent_coef))
         if spec.kind == "constant" and floor <= spec.values[0]:
@@ -508,9 +512,3 @@ def _cut_errors(max_length: int, burn_in: int, n_steps: int) -> list[str]:
             f"memory.max_length = {max_length} has {last_cut} steps before it"
         ]
     return []
-
-
-def changed(section: Section, field: str) -> bool:
-    """Whether a field differs from its default."""
-    usual = type(section).model_fields[field].get_default(call_default_factory=True)
-    return bool(getattr(section, field) != usual)

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from surefoot.actions.distribution import Family
 from surefoot.algo.learner import Compiled, Learner
+from surefoot.algo.loss_term import LossTerm
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.fast.compiled_step import CompiledStep
 from surefoot.fast.decision import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
 from surefoot.fast.kernel import load_kernel
 from surefoot.fast.recurrence import fits, recur
 from surefoot.fast.rollout_actor import FastActor
+from surefoot.optim.optimizer import Optimizer
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.memory import Recurrent
 from surefoot.policy.policy import Policy
@@ -28,7 +30,7 @@ def accelerate(learner: Learner, total_updates: int) -> None:
     if not isinstance(learner.collector.rows, FastActor):
         learner.collector.rows = FastActor(learner.actor, learner.collector.rollout, learner.act_generator)
     config, policy = learner.config, learner.policy
-    unknown = list(unknown_parts(policy, learner.family))
+    unknown = [*unknown_parts(policy, learner.family), *_unrecordable(learner)]
     if unknown:
         if config.compile is True:
             raise ConfigError(
@@ -74,6 +76,14 @@ def unknown_parts(policy: Policy, family: Family) -> Iterator[str]:
             yield f"{type(part).__name__} cannot be compiled"
 
 
+def _unrecordable(learner: Learner) -> Iterator[str]:
+    """What of the gradient step, beside the policy, does not say that it can be recorded."""
+    parts: list[Optimizer | LossTerm] = [learner.optimizer, *learner.terms]
+    for part in parts:
+        if not part.compilable:
+            yield f"{type(part).__name__} cannot be compiled, since it does not say `compilable`"
+
+
 def memories(policy: Policy) -> list[Recurrent]:
     """None, the one that actor and critic share, or one for each."""
     return list({id(m): m for m in (policy.memory, policy.value_memory) if isinstance(m, Recurrent)}.values())
@@ -107,5 +117,5 @@ def _compile(learner: Learner) -> None:
         _use_kernel(learner)
     if learner.compiled_parts.kernel or not learner.policy.state_size:
         policy, family, ppo = learner.policy, learner.family, learner.config.ppo
-        learner.updater.step = CompiledStep(policy, family, learner.flat, learner.optimizer, ppo)
+        learner.updater.step = CompiledStep(policy, family, learner.flat, learner.optimizer, ppo, learner.terms)
         learner.compiled_parts = learner.compiled_parts._replace(step=True)

@@ -8,11 +8,11 @@ and what it reads must be among the inputs of the graph: parameters, moments and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -20,21 +20,22 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from surefoot.actions.distribution import Family, PackedHeads
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.objective import StepMetrics, needs_divergence, objective
+from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.objective import AddedTerms, StepMetrics, needs_divergence, objective
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.config import PPOConfig
 from surefoot.fast.code_cache import use_private_cache
 from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
-from surefoot.optim.adam import Adam
 from surefoot.optim.flat import FlatParameters
+from surefoot.optim.optimizer import Optimizer
 from surefoot.policy.memory import SequenceBatch
 from surefoot.policy.policy import Policy
 
 Run = Callable[..., Sequence[Tensor]]
 N_SIZES = 4
 """How many sizes minibatches of sequences have at most. `pack` makes none that is larger than the largest."""
-N_COMMON = len(Coefficients._fields) - 1
-"""Coefficients that are not by head."""
+N_COMMON = Coefficients._fields.index("head_ent_coefs")
+"""Coefficients that are one number each; after them stand those by head and those of loss terms."""
 
 
 def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
@@ -60,6 +61,17 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
     return run
 
 
+class _ActionParameters(nn.Module):
+    """The actor of a policy alone, as a module that can be called with other weights."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, observation: Mapping[str, Tensor], sequences: SequenceBatch | None) -> Tensor:
+        return self.policy.parameters_at(observation, sequences)
+
+
 class CompiledStep(Step):
     """The whole step as one function of the flat parameter vector; compiled at the first call of each size."""
 
@@ -68,19 +80,22 @@ class CompiledStep(Step):
         policy: Policy,
         family: Family,
         flat: FlatParameters,
-        adam: Adam,
+        optimizer: Optimizer,
         config: PPOConfig,
+        terms: tuple[LossTerm, ...] = (),
         compiler: Callable[[GraphModule, list[Tensor]], Run] = to_machine_code,
     ) -> None:
-        super().__init__(policy, family, flat, adam, config)
+        super().__init__(policy, family, flat, optimizer, config, terms)
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
         self._names = flat.names_in(policy)
+        self._actor = _ActionParameters(policy)
         self._compiler = compiler
         self._runs: dict[tuple[int, ...], tuple[Run, list[int]]] = {}
-        """By numbers of rows, of tensors, of flags in a mask and of rows in memory from one packed entry to the next:
-        the compiled function, and which tensors it reads."""
-        n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_coef_floors else 0
-        self._numbers = torch.zeros(N_COMMON + n_own, device=flat.values.device)
+        """By numbers of rows, of tensors, of flags in a mask and of rows in memory from one packed entry to the
+        next: the compiled function, and which tensors it reads."""
+        self._n_own = len(family.head_names) if config.head_ent_coefs or config.head_ent_coef_floors else 0
+        n_numbers = N_COMMON + self._n_own + sum(len(term.numbers) for term in terms)
+        self._numbers = torch.zeros(n_numbers, device=flat.values.device)
         self._given: Coefficients | None = None
         self._state = self._all_state()
 
@@ -91,11 +106,11 @@ class CompiledStep(Step):
 
     def __call__(self, batch: Batch, coefficients: Coefficients) -> StepResult:
         if coefficients is not self._given:
-            *common, of_heads = coefficients
-            numbers = [0.0 if c is None else c for c in (*common, *(of_heads or ()))]
-            self._numbers.copy_(torch.tensor(numbers))
+            self._numbers.copy_(torch.tensor(numbers_of(coefficients)))
             self._given = coefficients
-        rows = tensors_of(batch)
+        self.optimizer.prepare()
+        drawn = self.draw(batch.weight.shape[0])
+        rows = [*tensors_of(batch), *(x for piece in drawn for of_term in piece for x in of_term)]
         count = batch.weight.shape[0]
         if batch.sequences is not None and batch.sequences.length.shape[0] != count:
             raise ValueError(f"{batch.sequences.length.shape[0]} sequences are not padded to {count}, as many as rows")
@@ -107,7 +122,7 @@ class CompiledStep(Step):
             0 if heads is None else heads.status.stride(0),
         )
         if kind not in self._runs:
-            self._runs[kind] = self._record(batch, rows)
+            self._runs[kind] = self._record(batch, rows, [[len(of_term) for of_term in piece] for piece in drawn])
         run, read = self._runs[kind]
         squared_norms, outcome, *step_metrics = run(*self._state, *[rows[i] for i in read])
         return StepResult(self._measured(step_metrics), squared_norms, outcome)
@@ -124,20 +139,23 @@ class CompiledStep(Step):
         """Everything beside the batch that changes from one call to another."""
         return [
             self.flat.values,
-            *self.adam.state,
-            self.adam.ahead,
+            *self.optimizer.tensors(),
+            *(x for term in self.terms for x in term.tensors()),
             self._stopped,
             self._numbers,
             *self.policy.buffers(),
         ]
 
-    def _record(self, batch: Batch, rows: list[Tensor]) -> tuple[Run, list[int]]:
+    def _record(self, batch: Batch, rows: list[Tensor], n_drawn: list[list[int]]) -> tuple[Run, list[int]]:
         inputs = [*self._state, *rows]
         before = [x.clone() for x in self._state]
+        first_drawn = len(self._state) + len(tensors_of(batch))
 
         def whole(*given: Tensor) -> list[Tensor]:
             # The state is recognised where the step uses it: recording follows the tensors themselves.
-            found = self._whole(with_tensors(batch, list(given[len(self._state) :])))
+            left = iter(given[first_drawn:])
+            drawn = [[[next(left) for _ in range(n)] for n in piece] for piece in n_drawn]
+            found = self._whole(with_tensors(batch, list(given[len(self._state) : first_drawn])), drawn)
             return [found.squared_norms, torch.as_tensor(found.outcome), *flattened(found.step_metrics)]
 
         graph = make_fx(whole, tracing_mode="real")(*inputs)
@@ -146,25 +164,39 @@ class CompiledStep(Step):
         read = read_inputs(graph, len(self._state))
         return self._compiler(graph, [*self._state, *[rows[i] for i in read]]), read
 
-    def _whole(self, batch: Batch) -> StepResult:
-        rate, clip_range, clip_range_vf, ent_coef, vf_coef = self._numbers[:N_COMMON].unbind()
-        vf_range = None if self.config.clip_range_vf is None else clip_range_vf
-        of_heads = self._numbers[N_COMMON:] if self._numbers.shape[0] > N_COMMON else None
-        bonus = 0.0 if self.config.ent_coef == 0.0 else ent_coef  # no schedule: 0 for good, nothing to differentiate
-        coefficients = Coefficients(rate, clip_range, vf_range, bonus, vf_coef, of_heads)
+    def _coefficients(self) -> Coefficients:
+        """As they stand in the tensor of numbers."""
+        config, first_term = self.config, N_COMMON + self._n_own
+        rate, clip_range, vf_range, ent_coef, vf_coef, critic_rate = self._numbers[:N_COMMON].unbind()
+        of_terms = torch.split(self._numbers[first_term:], [len(term.numbers) for term in self.terms])
+        return Coefficients(
+            rate,
+            clip_range,
+            None if config.clip_range_vf is None else vf_range,
+            0.0 if config.ent_coef == 0.0 else ent_coef,  # no schedule: 0 for good, nothing to differentiate
+            vf_coef,
+            None if config.critic_learning_rate is None else critic_rate,
+            self._numbers[N_COMMON:first_term] if self._n_own else None,
+            tuple(numbers.unbind() for numbers in of_terms),
+        )
+
+    def _whole(self, batch: Batch, drawn: list[list[list[Tensor]]]) -> StepResult:
+        coefficients = self._coefficients()
         total = batch.weight.sum()
         gradient = torch.zeros_like(self.flat.values)
         found = []
+        of_pieces = iter(drawn)
         for piece in self.pieces(batch):
+            of_piece = next(of_pieces) if self.terms else []
             part, (_, step_metrics) = grad_and_value(self._loss, has_aux=True)(
-                self.flat.values, piece, coefficients, total
+                self.flat.values, piece, coefficients, total, of_piece
             )
             gradient = gradient + part
             found.append(self._measured(step_metrics))
-        return self.finish(gradient, combine(found), total, rate)
+        return self.finish(gradient, combine(found), total, self.rates(coefficients))
 
     def _loss(
-        self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor
+        self, values: Tensor, batch: Batch, coefficients: Coefficients, total: Tensor, drawn: list[list[Tensor]]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Loss, and the tensors of `StepMetrics`, which are all that may stand beside a loss."""
         pieces = torch.split(values, self._sizes)
@@ -175,8 +207,16 @@ class CompiledStep(Step):
         parameters, prediction = functional_call(
             self.policy, weights, (batch.observation, batch.sequences), tie_weights=False
         )
+
+        def forward(observation: Mapping[str, Tensor], in_sequence: bool) -> Tensor:
+            named = {f"policy.{name}": weight for name, weight in weights.items()}
+            sequences = batch.sequences if in_sequence else None
+            found: Tensor = functional_call(self._actor, named, (observation, sequences), tie_weights=False)
+            return found
+
+        added = AddedTerms(self.terms, drawn, forward)
         loss, step_metrics = objective(
-            parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config
+            parameters, prediction, batch, coefficients, self.family, self.policy.critic, self.config, added
         )
         return loss / total, tuple(flattened(step_metrics))
 
@@ -186,6 +226,13 @@ class CompiledStep(Step):
         has_heads = bool(self.family.head_names)
         kl = rest.pop(0) if needs_divergence(self.config, has_heads) else None
         return StepMetrics(loss, largest, kl, rest.pop(0) if self.config.diagnostics else None)
+
+
+def numbers_of(coefficients: Coefficients) -> list[float]:
+    """All of them in one list; 0 for what is not there."""
+    common: Any = coefficients[:N_COMMON]
+    of_terms = [number for numbers in coefficients.terms for number in numbers]
+    return [*(c or 0.0 for c in common), *(coefficients.head_ent_coefs or ()), *of_terms]
 
 
 def read_inputs(graph: GraphModule, first: int) -> list[int]:

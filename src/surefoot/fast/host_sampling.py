@@ -37,6 +37,7 @@ class GaussianSampler(HostSampler):
 
     def __init__(self, family: DiagonalGaussianFamily) -> None:
         self._n, self._offset = family.n_dims, family.log_std_offset
+        self._low, self._high = family.log_std_bounds or (-LOG_STD_LIMIT, LOG_STD_LIMIT)
 
     def noise(self, n_steps: int, n_envs: int, generator: torch.Generator | None) -> Array:
         return torch.randn(n_steps, n_envs, self._n, generator=generator).numpy()
@@ -46,7 +47,7 @@ class GaussianSampler(HostSampler):
         mean, log_std = params[:, : self._n], params[:, self._n :]
         if self._offset is not None:
             log_std = log_std + np.float32(self._offset)
-        drawn: Array = mean + np.exp(np.minimum(np.maximum(log_std, -LOG_STD_LIMIT), LOG_STD_LIMIT)) * noise
+        drawn: Array = mean + np.exp(np.minimum(np.maximum(log_std, self._low), self._high)) * noise
         return drawn
 
 

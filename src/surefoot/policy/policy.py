@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from surefoot.actions.distribution import Family
 from surefoot.config import Config, PolicyConfig
 from surefoot.config.critic_rules import decided_targets
-from surefoot.critics.auxiliary import Auxiliary
+from surefoot.critics.auxiliary import Auxiliary, WithAuxiliary
 from surefoot.critics.base import Critic
 from surefoot.critics.build import build_critic, with_auxiliary
 from surefoot.nets.init import Initializer
@@ -60,6 +60,11 @@ class Policy(nn.Module):
             self.value_hidden = slice(skipped + shown.start, skipped + shown.stop)
 
     @property
+    def n_context(self) -> int:
+        """Columns of the episode's context that the critic sees."""
+        return self.critic.spec.n_context if isinstance(self.critic, WithAuxiliary) else 0
+
+    @property
     def shared(self) -> bool:
         """Whether actor and critic have one encoder."""
         return self.value_encoder is self.encoder
@@ -67,6 +72,18 @@ class Policy(nn.Module):
     def action_parameters(self, observation: Observation) -> Tensor:
         """Parameters [B, P] of the action distribution, without memory."""
         out: Tensor = self.head(self.encoder(observation))
+        return out
+
+    def parameters_at(self, observation: Observation, sequences: SequenceBatch | None) -> Tensor:
+        """Action parameters [B, P] alone, of rows in sequences; without them a memory takes each row for a first
+        step."""
+        features: Tensor = self.encoder(observation)
+        if self.memory is not None:
+            if sequences is None:
+                features, _ = self.memory.step(features, features.new_zeros(features.shape[0], self.memory.state_size))
+            else:
+                features = self.memory.rows(features, sequences, slice(self.memory.state_size))
+        out: Tensor = self.head(features)
         return out
 
     def prediction(self, observation: Observation, sequences: SequenceBatch | None = None) -> Tensor:

@@ -82,13 +82,13 @@ def evaluate(learner: Learner, envs: Envs, n_episodes: int, seed: int, determini
     """Play whole episodes: single envs by `play`, envs that step together by `play_together`."""
     require_counts(n_episodes, seed)
     require_same_spaces(learner.envs, envs)
-    act, normalizes = _acting(learner, envs.n_envs, seed, deterministic), learner.observations is not None
+    act, normalizes = acting(learner, envs.n_envs, seed, deterministic), learner.observations is not None
     if isinstance(envs, EnvGroup):
         return play(envs, act, n_episodes, seed, normalizes)
     return play_together(envs, act, n_episodes, seed, normalizes)
 
 
-def _acting(learner: Learner, n_envs: int, seed: int, deterministic: bool) -> Act:
+def acting(learner: Learner, n_envs: int, seed: int, deterministic: bool) -> Act:
     """The agent in ``n_envs`` envs, with a random stream, memory states and returns so far of its own."""
     sampler = torch.Generator(learner.device).manual_seed(seed)
     states: Array | None = None

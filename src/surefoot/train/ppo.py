@@ -20,7 +20,7 @@ from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.evaluate.episodes import Evaluation
 from surefoot.output import say
 from surefoot.policy.own_encoder import EncoderClass
-from surefoot.rollout.make import EnvLike, make_envs, own_n_envs
+from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
@@ -247,6 +247,12 @@ class PPO:
         finally:
             if not isinstance(env, Envs) and self._makes_envs(env, env_kwargs):
                 envs.close()
+
+    def single_evaluation_envs(self, n_envs: int) -> EnvGroup:
+        """Single envs like those of training, for whoever plays one episode after the other; the caller closes them."""
+        if self._env is None:
+            raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
+        return make_group(env_factory(self._env, self.config.env_kwargs), n_envs)
 
     def evaluation_envs(
         self, n_episodes: int, env: EnvLike | None = None, env_kwargs: Mapping[str, Any] | None = None

@@ -15,7 +15,8 @@ from gymnasium.vector import VectorEnv
 
 from surefoot.actions.heads import heads_of
 from surefoot.config import Config, RunConfig, from_dict, from_flat, merge, nested
-from surefoot.config.schema import changed, training_contradictions
+from surefoot.config.schema import training_contradictions
+from surefoot.config.section import changed
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.policy.own_encoder import EncoderClass, import_encoder, name_of
 from surefoot.rollout.make import EnvLike, own_n_envs, require_env

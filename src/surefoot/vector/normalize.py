@@ -61,6 +61,11 @@ class ObservationNormalizer:
             out[name] = np.minimum(np.maximum(scaled, -self._clip), self._clip).astype(np.float32, copy=False)
         return out
 
+    def std(self, name: str) -> Array:
+        """Standard deviations of a continuous leaf, as observations are divided by them now."""
+        std: Array = 1.0 / self._scale[name][1]
+        return std
+
     def finish_rollout(self) -> Drift:
         """End of an update: take in what the rollout saw."""
         before = self._finished

@@ -1,0 +1,241 @@
+"""What options beside plain PPO do: robustness, imitation, plasticity, noisy gradients.
+
+    python benchmarks/options.py
+    python benchmarks/options.py --experiment robust --jobs 2
+    python benchmarks/options.py --smoke          # tiny budgets, into a scratch folder: does it run?
+    python benchmarks/options.py --report
+
+One JSON per run is kept under `benchmarks/results/options/`; a run that is there is not run again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kept_runs import RESULTS, Record, bring_up_to_date, execute, parser_of, read
+from tables import difference, estimate, machines, mean
+
+SEEDS = tuple(range(100, 110))
+EPSILON = 0.3
+"""Of the attacks on Pendulum, in standard deviations."""
+TASK_STEPS, N_TASKS = 1_024, 20
+ROBUST = {"kind": "sa_ppo", "epsilon": EPSILON, "coef": 1.0, "steps": 5}
+CONTENDERS: dict[str, dict[str, dict[str, Any]]] = {
+    "robust": {"plain": {}, "sa_ppo": {"robust": ROBUST}},
+    "imitation": {
+        "plain": {},
+        "three demonstrations": {"imitation": {"coef": "linear(1, 0)", "beta": None}},
+        "own rollouts": {"imitation": {"coef": 0.1, "beta": 1.0}},
+    },
+    "plasticity": {
+        "adam": {},
+        "adamw": {"optimizer": "adamw", "weight_decay": 0.001, "decay_scope": "all"},
+        "upgd": {"optimizer": "upgd", "weight_decay": 0.001, "decay_scope": "all", "learning_rate": 1e-2},
+        "adaupgd": {"optimizer": "adaupgd", "weight_decay": 0.001, "decay_scope": "all"},
+        "adaupgd, vectors exempt": {
+            "optimizer": "adaupgd",
+            "weight_decay": 0.001,
+            "decay_scope": "all",
+            "upgd": {"exempt_vectors": True},
+        },
+    },
+    "noise": {"plain": {}, "vgs 0.01": {"vgs": {"alpha": 0.01}}, "vgs 0.1": {"vgs": {"alpha": 0.1}}},
+}
+STEPS = {"robust": 150_000, "imitation": 200_000, "plasticity": 8 * TASK_STEPS * N_TASKS, "noise": 40_960}
+MEASURED = {
+    "robust": "return under the strongest of four attacks",
+    "imitation": "env steps until 9 of 10 recent episodes succeed",
+    "plasticity": "mean reward in the last five tasks, minus that in the first five",
+    "noise": "share of right choices of the clean head",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training."""
+
+    experiment: str
+    contender: str
+    seed: int
+    steps: int
+    folder: str = "options"
+
+    def path(self) -> Path:
+        name = self.contender.replace(",", "").replace(" ", "-")
+        return RESULTS / self.folder / self.experiment / f"{name}-{self.seed}.json"
+
+    def settings(self) -> dict[str, Any]:
+        return {"steps": self.steps, "contender": CONTENDERS[self.experiment][self.contender]}
+
+    def run(self) -> Record:
+        import torch
+        import training
+
+        torch.set_num_threads(1)
+        started, cpu = time.perf_counter(), time.process_time()
+        found = RUNNERS[self.experiment](self, deepcopy(CONTENDERS[self.experiment][self.contender]))
+        return {
+            "run": vars(self),
+            "settings": self.settings(),
+            "env_steps": self.steps,
+            **found,
+            "wall_seconds": time.perf_counter() - started,
+            "cpu_seconds": time.process_time() - cpu,
+            "machine": training.machine(),
+        }
+
+    def __str__(self) -> str:
+        return f"{self.experiment}: {self.contender}, seed {self.seed}"
+
+
+def run_robust(run: Run, settings: dict[str, Any]) -> Record:
+    """Pendulum with the published settings; the return of a random policy says what there is to lose."""
+    from surefoot import PPO, preset
+    from surefoot.rollout.attack import ATTACKS
+    from surefoot.train.attacked import evaluate_attacked
+
+    given = preset("Pendulum-v1") | {"normalize_observations": True} | settings
+    agent = PPO("Pendulum-v1", seed=run.seed, **given)
+    untrained = agent.evaluate(50, seed=10_000, deterministic=False).mean
+    agent.learn(run.steps)
+    found = evaluate_attacked(agent, ATTACKS, EPSILON, 50, seed=10_000)
+    returns = {kind: result.mean for kind, result in found.items()}
+    return {"mean": min(returns.values()), "returns": returns, "untrained": untrained}
+
+
+def run_imitation(run: Run, settings: dict[str, Any]) -> Record:
+    from option_worlds import LongCorridor
+
+    from surefoot import PPO
+
+    with tempfile.TemporaryDirectory() as folder:
+        if run.contender == "three demonstrations":
+            settings["imitation"]["demonstrations"] = str(Path(folder) / "demos.npz")
+            cells = np.tile(np.arange(LongCorridor.N_CELLS - 1), 3)
+            actions = [LongCorridor.right_action(int(cell)) for cell in cells]
+            shown = np.eye(LongCorridor.N_CELLS, dtype=np.float32)[cells]
+            np.savez(settings["imitation"]["demonstrations"], observation=shown, action=np.array(actions))
+        agent = PPO(LongCorridor, seed=run.seed, n_envs=8, n_steps=128, ent_coef=0.01, **settings)
+        solved = [run.steps]
+
+        def watch(agent: Any, _: Any) -> None:
+            if agent.logger_values.get("rollout/success_rate", 0.0) >= 0.9:
+                solved.append(agent.num_timesteps)
+
+        agent.learn(run.steps, callback=watch)
+    return {"mean": float(min(solved)), "success_rate": agent.logger_values.get("rollout/success_rate", 0.0)}
+
+
+def run_plasticity(run: Run, settings: dict[str, Any]) -> Record:
+    from option_worlds import Flipping
+
+    from surefoot import PPO
+
+    n_envs, n_steps = 8, 64
+    task_steps = max(run.steps // (n_envs * N_TASKS), n_steps)
+    agent = PPO(partial(Flipping, task_steps), seed=run.seed, n_envs=n_envs, n_steps=n_steps, **settings)
+    rewards: list[float] = []
+
+    def watch(agent: Any, _: Any) -> None:
+        rewards.append(float(agent.learner.collector.rollout.reward.mean()))
+
+    agent.learn(run.steps, callback=watch)
+    per_task = max(1, task_steps // n_steps)
+    tasks = [float(np.mean(rewards[i : i + per_task])) for i in range(0, len(rewards), per_task)]
+    return {"mean": float(np.mean(tasks[-5:]) - np.mean(tasks[:5])), "tasks": tasks}
+
+
+def run_noise(run: Run, settings: dict[str, Any]) -> Record:
+    from option_worlds import NoisyHead
+
+    from surefoot import PPO
+
+    agent = PPO(NoisyHead, seed=run.seed, n_envs=8, **settings).learn(run.steps)
+    symbols = np.eye(4, dtype=np.float32)
+    actions, _ = agent.predict(symbols, deterministic=True)
+    multipliers = {key: value for key, value in agent.logger_values.items() if "vgs" in key}
+    return {"mean": float(np.mean(np.asarray(actions)[:, 0] == np.arange(4))), "multipliers": multipliers}
+
+
+RUNNERS: dict[str, Callable[[Run, dict[str, Any]], Record]] = {
+    "robust": run_robust,
+    "imitation": run_imitation,
+    "plasticity": run_plasticity,
+    "noise": run_noise,
+}
+
+
+def runs(experiments: list[str]) -> list[Run]:
+    return [
+        Run(experiment, contender, seed, STEPS[experiment])
+        for experiment in experiments
+        for contender in CONTENDERS[experiment]
+        for seed in SEEDS
+    ]
+
+
+def smoke() -> int:
+    """Each contender once, hardly trained, into a scratch folder."""
+    jobs = [
+        Run(experiment, contender, SEEDS[0], 4_096, "options-smoke")
+        for experiment, contenders in CONTENDERS.items()
+        for contender in contenders
+    ]
+    failed = execute(jobs, 1)
+    shutil.rmtree(RESULTS / "options-smoke")
+    return 1 if failed else 0
+
+
+def wanted_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    return Run(**record["run"]).settings()
+
+
+def write_report() -> Path:
+    lines = ["# What options do", "", "Made by `make bench-options`, from the kept runs.", ""]
+    every: list[Record] = []
+    for experiment, contenders in CONTENDERS.items():
+        lines += [f"## {experiment.capitalize()}: {MEASURED[experiment]}", ""]
+        lines += ["| contender | seeds | mean | 95 % interval | minus the first |", "|---|--:|--:|---|---|"]
+        first: Any = None
+        for contender in contenders:
+            jobs = [Run(experiment, contender, seed, STEPS[experiment]) for seed in SEEDS]
+            kept = [read(job.path(), wanted_settings) for job in jobs if job.path().exists()]
+            every += kept
+            if not kept:
+                lines.append(f"| {contender} | 0 | not run yet | | |")
+                continue
+            scores = np.array([record["mean"] for record in kept])
+            value, low, high = estimate(scores, mean)
+            versus = "" if first is None else "{:.3g} [{:.3g}, {:.3g}]".format(*difference(scores, first))
+            lines.append(f"| {contender} | {len(kept)} | {value:.4g} | [{low:.4g}, {high:.4g}] | {versus} |")
+            first = scores if first is None else first
+        lines.append("")
+    if every:
+        lines += machines({("", ""): every}, lambda _: "Surefoot")
+    path = RESULTS / "options.md"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__, "options.md")
+    parser.add_argument("--experiment", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS))
+    parser.add_argument("--smoke", action="store_true", help="tiny budgets, nothing is kept")
+    options = parser.parse_args(arguments)
+    if options.smoke:
+        return smoke()
+    jobs = [] if options.report else runs(options.experiment)
+    return bring_up_to_date(jobs, options.jobs, wanted_settings, write_report)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

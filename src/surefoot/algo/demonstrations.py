@@ -1,0 +1,203 @@
+"""Demonstration sets: files of observations and actions, checked against the spaces before anything starts.
+
+An ``.npz`` has the arrays ``observation/<leaf>`` [N, ...] (``observation`` if there is one leaf), ``action`` [N, ...]
+in the form of the env, and may have ``reward`` [N], ``episode_start`` [N] and ``mask`` [N, M]. A ``.parquet`` has the
+same as columns, with ``_0``, ``_1`` … appended for the entries of an array. Files are data: nothing is executed.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from surefoot.actions.box import BoundedBoxCodec, BoxCodec
+from surefoot.actions.distribution import Family
+from surefoot.actions.heads import nearest
+from surefoot.errors import ConfigError
+from surefoot.spaces import Array, Layout
+
+MAX_BYTES = 1 << 31
+"""Of all arrays of a file, unpacked."""
+EDGE = 1e-6
+"""How near to a bound a demonstrated action is taken to be, where the policy reaches it only in the limit."""
+
+
+class Demonstrations(NamedTuple):
+    """N rows, as the file has them."""
+
+    observation: dict[str, Array]
+    """[N, ...] raw, by leaf."""
+    action: Array
+    """[N, *action_shape] as the policy stores actions."""
+    mask: Array | None
+    returns: Array | None
+    """[N] discounted to the end of the episode; None if the file has no rewards."""
+
+
+def load_demonstrations(
+    path: Path, layout: Layout, action_space: spaces.Space[Any], family: Family, distribution: str, gamma: float
+) -> Demonstrations:
+    """Read a file; a `ConfigError` says what does not fit the env."""
+    arrays = _read(path)
+    rows = len(arrays["action"]) if "action" in arrays else 0
+    if not rows:
+        raise ConfigError(f"{path}: there is no demonstration in it (no array `action`, or an empty one)")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise ConfigError(f"{path}: {name} has dtype {array.dtype}, which are no numbers")
+        if array.ndim == 0 or len(array) != rows:
+            raise ConfigError(f"{path}: {name} has shape {array.shape}, action has {rows} rows")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            row = int(np.argwhere(~np.isfinite(array.reshape(rows, -1)).all(1))[0, 0])
+            raise ConfigError(f"{path}: {name} is not finite in row {row}")
+    observation = _observations(path, arrays, layout, rows)
+    action = _stored(path, arrays["action"], action_space, family, distribution)
+    return Demonstrations(observation, action, _masks(path, arrays, family), _returns(arrays, gamma))
+
+
+def save_demonstrations(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write an ``.npz``."""
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub reads a flag into the names
+
+
+def _read(path: Path) -> dict[str, Array]:
+    try:
+        if path.suffix == ".parquet":
+            return _read_parquet(path)
+        if path.suffix != ".npz":
+            raise ConfigError(f"imitation.demonstrations = {str(path)!r}: only .npz and .parquet files are read")
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > MAX_BYTES:
+            raise ConfigError(f"{path}: {size} bytes of arrays, at most {MAX_BYTES} are read")
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise ConfigError(f"imitation.demonstrations: no file at {path}") from None
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        raise ConfigError(f"{path} cannot be read as a set of demonstrations: {error}") from None
+
+
+def _read_parquet(path: Path) -> dict[str, Array]:
+    try:
+        import polars
+    except ImportError:
+        raise ConfigError(f"{path}: reading parquet needs polars (pip install polars); .npz does not") from None
+    try:
+        frame = polars.read_parquet(path)
+    except polars.exceptions.PolarsError as error:
+        raise ConfigError(f"{path} cannot be read as parquet: {error}") from None
+    found: dict[str, Array] = {}
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for name in frame.columns:
+        stem, _, number = name.rpartition("_")
+        if stem and number.isdigit():
+            groups.setdefault(stem, []).append((int(number), name))
+        else:
+            found[name] = frame[name].to_numpy()
+    for stem, columns in groups.items():
+        found[stem] = np.stack([frame[name].to_numpy() for _, name in sorted(columns)], 1)
+    return found
+
+
+def _observations(path: Path, arrays: Mapping[str, Array], layout: Layout, rows: int) -> dict[str, Array]:
+    found = {}
+    for leaf in layout.leaves:
+        name = f"observation/{leaf.name}"
+        if name not in arrays and len(layout.leaves) == 1:
+            name = "observation"
+        if name not in arrays:
+            hint = nearest(name, list(arrays))
+            raise ConfigError(f"{path}: the env's observation {leaf.name!r} is missing, as an array {name!r}{hint}")
+        array = arrays[name]
+        if array.shape != (rows, *leaf.shape) and array.size == rows * int(np.prod(leaf.shape)):
+            array = array.reshape(rows, *leaf.shape)  # a file of columns has no other axes
+        if array.shape[1:] != leaf.shape:
+            raise ConfigError(f"{path}: {name} has rows of shape {array.shape[1:]}, the env's have {leaf.shape}")
+        try:
+            found[leaf.name] = leaf.as_raw(array)
+        except ValueError as reason:
+            raise ConfigError(f"{path}: {name} {reason}") from None
+    return found
+
+
+def _stored(path: Path, action: Array, space: spaces.Space[Any], family: Family, distribution: str) -> Array:
+    """Actions of the env as the policy stores them."""
+    if isinstance(space, spaces.Box):
+        return _stored_box(path, action, space, distribution)
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        raise ConfigError(
+            f"imitation.demonstrations are for Discrete, MultiDiscrete and Box actions, not {space}; without them the "
+            "term imitates the agent's own rollouts, whatever its actions are"
+        )
+    shape: tuple[int, ...] = () if isinstance(space, spaces.Discrete) else space.nvec.shape
+    n = space.n if isinstance(space, spaces.Discrete) else space.nvec
+    if action.size != len(action) * int(np.prod(shape)):
+        raise ConfigError(f"{path}: action has rows of shape {action.shape[1:]}, the env's have {shape}")
+    first = action.reshape(len(action), *shape) - space.start
+    wrong = (first < 0) | (first >= n) | (first != np.floor(first))
+    if wrong.any():
+        row = int(np.argwhere(wrong.reshape(len(action), -1).any(1))[0, 0])
+        raise ConfigError(f"{path}: the action {action[row]} of row {row} is not in {space}")
+    return first.astype(np.int64).reshape(len(action), *family.action_shape)
+
+
+def _stored_box(path: Path, action: Array, space: spaces.Box, distribution: str) -> Array:
+    codec = BoxCodec(space) if distribution in ("auto", "gaussian") else BoundedBoxCodec(space)
+    if action.size != len(action) * codec.n_dims:
+        raise ConfigError(f"{path}: action has rows of shape {action.shape[1:]}, the env's have {space.shape}")
+    flat = action.reshape(len(action), -1).astype(np.float64)
+    low, high = (bound.reshape(-1).astype(np.float64) for bound in (space.low, space.high))
+    slack = 1e-5 * np.where(np.isfinite(high - low), high - low, 1.0)
+    outside = ((flat < low - slack) | (flat > high + slack)).any(1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ConfigError(f"{path}: the action {action[row]} of row {row} is outside of {space}")
+    if distribution in ("auto", "gaussian"):
+        return ((flat - codec.centre) / codec.half_width).astype(np.float32)
+    unit = np.clip((flat - low) / (high - low), EDGE, 1.0 - EDGE)
+    return (np.arctanh(2.0 * unit - 1.0) if distribution == "tanh_gaussian" else unit).astype(np.float32)
+
+
+def _masks(path: Path, arrays: Mapping[str, Array], family: Family) -> Array | None:
+    if "mask" not in arrays or not family.mask_width:
+        return None
+    mask = arrays["mask"].astype(np.bool_).reshape(len(arrays["mask"]), -1)
+    if mask.shape[1] != family.mask_width:
+        raise ConfigError(f"{path}: mask has {mask.shape[1]} entries per row, the policy's {family.mask_width}")
+    dead = family.dead_end(mask)
+    if dead is not None:
+        raise ConfigError(f"{path}: the mask of row {dead[0]} leaves no legal choice{dead[1]}")
+    return mask
+
+
+def _returns(arrays: Mapping[str, Array], gamma: float) -> Array | None:
+    """What follows each step, within its episode; without ``episode_start`` all rows are one."""
+    if "reward" not in arrays:
+        return None
+    reward = arrays["reward"].astype(np.float64).reshape(-1)
+    starts = arrays["episode_start"].astype(np.bool_).reshape(-1) if "episode_start" in arrays else None
+    returns = np.zeros_like(reward)
+    following = 0.0
+    for i in range(len(reward) - 1, -1, -1):
+        following = reward[i] + gamma * following
+        returns[i] = following
+        if starts is not None and starts[i]:
+            following = 0.0
+    return returns
+
+
+def as_tensors(demonstrations: Demonstrations, device: torch.device) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Actions and masks."""
+    mask = demonstrations.mask
+    return (
+        torch.from_numpy(demonstrations.action).to(device),
+        None if mask is None else torch.from_numpy(mask).to(device),
+    )

@@ -1,0 +1,78 @@
+"""State-adversarial PPO: act alike on observations that are nearly alike (arxiv.org/abs/2003.08938; S01)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from surefoot.algo.loss_term import LossTerm, TermInputs, TermMetric, TermResult
+from surefoot.math.adversary import Perturbation, projected_ascent
+
+if TYPE_CHECKING:
+    from surefoot.actions.distribution import Family
+
+
+class RobustKL(LossTerm):
+    """max KL(π(s) ‖ π(ŝ)) over |ŝ − s| ≤ ε in every attackable feature, found by `projected_ascent`.
+
+    π(s) is constant here, as in the authors' code: the perturbed policy is drawn to the clean one, which the surrogate
+    alone moves. With memory the whole sequences are perturbed.
+    """
+
+    name = "robust"
+    compilable = True
+    metrics = (
+        TermMetric("train/robust_kl", "mean", "nats", "KL(π(s) ‖ π(ŝ)) at the worst ŝ found, before its coefficient."),
+        TermMetric("train/robust_kl_random", "mean", "nats", "The same at a random ŝ, where the search begins."),
+        TermMetric("train/robust_epsilon", "mean", "σ", "Largest change of a feature, as far as it has risen."),
+    )
+    needs_masks = True
+
+    def __init__(
+        self,
+        coefficient: float | str,
+        epsilon: float | str,
+        n_steps: int,
+        attackable: Mapping[str, Tensor],
+        family: Family,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        super().__init__(coefficient, epsilon)
+        self._n_steps, self._family, self._generator, self._device = n_steps, family, generator, device
+        self._attackable = {name: x.to(device) for name, x in attackable.items()}
+
+    def draw(self, n_rows: int) -> tuple[Tensor, ...]:
+        """Where each search begins: uniform in [−1, 1]."""
+        return tuple(
+            (2.0 * torch.rand(n_rows, *x.shape, generator=self._generator) - 1.0).to(self._device)
+            for x in self._attackable.values()
+        )
+
+    def __call__(self, inputs: TermInputs, numbers: Sequence[Tensor | float], drawn: Sequence[Tensor]) -> TermResult:
+        batch, epsilon = inputs.batch, numbers[1]
+        clean = self._family.bind(inputs.parameters.detach(), batch.mask)
+
+        def divergence(perturbation: Perturbation) -> Tensor:
+            seen = batch.observation | {name: batch.observation[name] + x for name, x in perturbation.items()}
+            return clean.kl(self._family.bind(inputs.forward(seen, True), batch.mask))
+
+        counts = batch.weight.view(-1)
+
+        def counted(perturbation: Perturbation) -> Tensor:
+            return divergence(perturbation) * counts
+
+        start = dict(zip(self._attackable, drawn, strict=True))
+        found = projected_ascent(counted, start, epsilon, self._n_steps, self._attackable)
+        loss = divergence(found.perturbation)
+        size = torch.as_tensor(epsilon, dtype=loss.dtype, device=loss.device)
+        return TermResult(loss, (loss, found.first, size))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"generator": self._generator.get_state()}
+
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
+        self._generator.set_state(saved["generator"].to("cpu", torch.uint8))

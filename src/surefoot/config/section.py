@@ -1,0 +1,60 @@
+"""What sections of the configuration are made of: the base class, and kinds of numbers with their bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from annotated_types import Ge, Le, Lt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from surefoot.config.schedule import parse_schedule
+
+
+class Section(BaseModel):
+    """A frozen group of settings that rejects unknown keys."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+def within(low: float, high: float = math.inf) -> AfterValidator:
+    """A number or schedule all of whose values lie between two bounds."""
+
+    def check(value: float | str) -> float | str:
+        spec = parse_schedule(value)
+        for number in spec.all_values():
+            if not (math.isfinite(number) and low <= number <= high):
+                raise ValueError(f"{number:g} is outside [{low:g}, {high:g}]")
+        return spec.values[0] if spec.kind == "constant" else value
+
+    return AfterValidator(check)
+
+
+def no_decay(value: float | str) -> float | str:
+    """Refuse the schedule that only the entropy coefficient knows."""
+    if parse_schedule(value).kind == "decay":
+        raise ValueError("decay(…) is for ent_coef; use linear, cosine, piecewise or warmup here")
+    return value
+
+
+Coefficient = Annotated[float | str, within(0.0)]
+"""A number or a schedule (see `surefoot.config.schedule`), never negative."""
+Scheduled = Annotated[Coefficient, AfterValidator(no_decay)]
+"""The same without decay(…)."""
+Positive = Annotated[int, Ge(1)]
+Fraction = Annotated[float, Ge(0.0), Le(1.0)]
+Decay = Annotated[float, Ge(0.0), Lt(1.0)]
+Pair = Annotated[tuple[Decay, Decay], Field(strict=False)]
+Sizes = Annotated[tuple[Positive, ...], Field(strict=False)]
+
+
+def changed(section: Section, field: str) -> bool:
+    """Whether a field differs from its default."""
+    return bool(getattr(section, field) != type(section).model_fields[field].default)
+
+
+def changed_fields(section: Section, *but: str) -> list[str]:
+    """The fields that differ from their defaults."""
+    return [name for name in type(section).model_fields if name not in but and changed(section, name)]

@@ -1,0 +1,47 @@
+"""What an agent earns when its observations are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from surefoot.algo.build import observed_layout
+from surefoot.evaluate.episodes import Evaluation
+from surefoot.rollout.attack import Attack, AttackedActor
+from surefoot.rollout.features import attackable_features
+
+if TYPE_CHECKING:
+    from surefoot.train.ppo import PPO
+
+
+def evaluate_attacked(
+    agent: PPO,
+    attacks: Sequence[Attack],
+    epsilon: float,
+    n_episodes: int = 20,
+    seed: int = 0,
+    deterministic: bool = True,
+    fixed_features: Sequence[str] | None = None,
+) -> dict[str, Evaluation]:
+    """The evaluation on the same seeds without an attack (``clean``), and under each of some; ``fixed_features`` are
+    those of the agent's configuration unless others are given."""
+    fixed = agent.config.robust.fixed_features if fixed_features is None else fixed_features
+    attackable = attackable_features(observed_layout(agent.envs, agent.config), fixed)
+    attackers = {attack: AttackedActor(agent.learner.actor, attack, epsilon, attackable, seed) for attack in attacks}
+    found = {"clean": agent.evaluate(n_episodes, seed, deterministic)}
+    for attack, attacker in attackers.items():
+        with _acting_by(agent, attacker):
+            found[attack] = agent.evaluate(n_episodes, seed, deterministic)
+    return found
+
+
+@contextmanager
+def _acting_by(agent: PPO, actor: AttackedActor) -> Iterator[None]:
+    """Let evaluations act by another actor; the collector keeps its own."""
+    own = agent.learner.actor
+    agent.learner.actor = cast(Any, actor)
+    try:
+        yield
+    finally:
+        agent.learner.actor = own

@@ -1,0 +1,31 @@
+"""Demonstration sets made by an agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surefoot.algo.demonstrations import save_demonstrations
+from surefoot.errors import ConfigError
+from surefoot.evaluate.recording import record_episodes
+from surefoot.spaces import Array
+from surefoot.train.evaluation import acting
+
+if TYPE_CHECKING:
+    from surefoot.train.ppo import PPO
+
+
+def record(agent: PPO, path: Path, n_episodes: int, seed: int = 0, deterministic: bool = True) -> dict[str, Array]:
+    """Play whole episodes and write them as demonstrations; what was written."""
+    if path.suffix != ".npz":
+        raise ConfigError(f"demonstrations are written as .npz, not as {path.name!r}")
+    if path.exists():
+        raise ConfigError(f"{path} exists already: choose another name, nothing is overwritten")
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no directory {path.parent}")
+    envs = agent.single_evaluation_envs(1)
+    act = acting(agent.learner, 1, seed, deterministic)
+    arrays = record_episodes(envs, act, agent.learner.actor.masks, n_episodes, seed)
+    envs.close()
+    save_demonstrations(path, arrays)
+    return arrays

@@ -1,0 +1,145 @@
+"""Evaluation under attack: observations are changed as far as is said and no further, and stronger attacks hurt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from surefoot import PPO
+from surefoot.cli.main import main
+from surefoot.errors import ConfigError
+from surefoot.rollout.actor import Acted
+from surefoot.rollout.attack import ATTACKS, Attack, AttackedActor
+from surefoot.train.attacked import evaluate_attacked
+
+SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "compile": False}
+
+
+class Follow(gymnasium.Env[Any, Any]):
+    """Each step shows a number in [−1, 1]; minus the squared distance of the action from it is the reward."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,))
+    action_space = spaces.Box(-1.0, 1.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._show(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = -float((action[0] - self._target) ** 2)
+        self._steps += 1
+        return self._show(), reward, self._steps == 8, False, {}
+
+    def _show(self) -> Any:
+        self._target = self.np_random.uniform(-1.0, 1.0)
+        return np.array([self._target, self.np_random.uniform(-1.0, 1.0)], np.float32)
+
+
+@pytest.fixture(scope="module")
+def follower() -> PPO:
+    """An agent that has learned to follow."""
+    settings: dict[str, Any] = {"n_envs": 8, "n_steps": 64, "compile": False, "normalize_observations": True}
+    return PPO(Follow, learning_rate=3e-3, **settings).learn(8192)
+
+
+def watched(agent: PPO, attack: Attack, epsilon: float, fixed: tuple[str, ...] = ()) -> np.ndarray[Any, Any]:
+    """How far the policy's observations are moved, [steps, features], in the units that it sees."""
+    actor, moved = agent.learner.actor, []
+
+    class Watch:
+        """What the attacked actor calls in place of the real one."""
+
+        policy, family, normalizer, device = actor.policy, actor.family, actor.normalizer, actor.device
+        seen, masks = actor.seen, actor.masks
+        clean: Any = None
+
+        def __call__(self, observation: Any, *rest: Any, **named: Any) -> Acted:
+            moved.append(actor.seen(observation)["obs"] - self.clean)
+            return actor(observation, *rest, **named)
+
+    watch: Any = Watch()
+    from surefoot.rollout.features import attackable_features
+    from surefoot.spaces import Layout
+
+    attackable = attackable_features(Layout.of(agent.envs.observation_space), fixed)
+    attacker = AttackedActor(watch, attack, epsilon, attackable)
+    for i in range(5):
+        observation = {"obs": np.random.default_rng(i).uniform(-1, 1, (4, 2)).astype(np.float32)}
+        watch.clean = actor.seen(observation)["obs"]
+        attacker(observation, None, None, None, torch.Generator(), True)
+    return np.concatenate(moved)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_feature_is_moved_further_than_epsilon(follower: PPO, attack: Attack) -> None:
+    moved = watched(follower, attack, 0.3)
+    assert np.abs(moved).max() <= 0.3 + 1e-4
+    assert np.abs(moved).max() > 0.25
+    fixed = watched(follower, attack, 0.3, ("obs:1",))
+    assert np.abs(fixed[:, 1]).max() < 1e-6
+    assert np.abs(fixed[:, 0]).max() > 0.25
+
+
+def test_attacks_lower_the_return_and_searching_ones_more(follower: PPO) -> None:
+    found = {kind: result.mean for kind, result in evaluate_attacked(follower, ATTACKS, 0.5, 40).items()}
+    assert found["clean"] == follower.evaluate(40).mean
+    assert found["clean"] > found["random"] > found["pgd"]
+    assert found["fgsm"] < found["clean"]
+
+
+def test_an_attack_of_size_0_changes_nothing(follower: PPO) -> None:
+    found = evaluate_attacked(follower, ("random", "fgsm", "pgd", "critic"), 0.0, 3)
+    assert len({result.returns for result in found.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [
+        ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
+        ("surefoot/Greenhouse-v0", {"critic": {"kind": "quantile", "twin": "heads"}}),
+        ("Pendulum-v1", {"policy": {"distribution": "beta"}}),
+    ],
+)
+def test_every_policy_can_be_attacked_and_acts_as_before_after_it(env: str, settings: dict[str, Any]) -> None:
+    agent = PPO(env, **SMALL, **settings).learn(32)
+    before, actor = agent.evaluate(2).returns, agent.learner.actor
+    found = evaluate_attacked(agent, ATTACKS, 0.2, 2)
+    assert set(found) == {"clean", *ATTACKS}
+    assert agent.learner.actor is actor
+    assert agent.evaluate(2).returns == before == found["clean"].returns
+
+
+def test_bad_attacks_are_refused() -> None:
+    agent = PPO("CartPole-v1", **SMALL)
+    for attacks, epsilon, told in (
+        (("pgdd",), 0.1, "unknown attack 'pgdd'"),
+        (("pgd",), -0.1, "epsilon must be a number of at least 0"),
+        (("pgd",), float("nan"), "epsilon must be"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            evaluate_attacked(agent, attacks, epsilon, 1)  # type: ignore[arg-type]
+
+
+def test_the_command_line_prints_returns_beside_the_clean_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PPO("CartPole-v1", **SMALL).learn(32, run_dir=tmp_path / "run")
+    words = ["eval", str(tmp_path / "run"), "--episodes", "2"]
+    main([*words, "--attack", "random", "pgd", "--epsilon", "0.1", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert set(said["attacks"]) == {"clean", "random", "pgd"}
+    assert said["epsilon"] == 0.1
+    assert len(said["attacks"]["pgd"]["returns"]) == 2
+    main([*words, "--attack", "critic", "--epsilon", "0.1"])
+    assert "critic" in capsys.readouterr().out
+    for wrong in (["--attack", "pgd"], ["--epsilon", "0.1"]):
+        with pytest.raises(SystemExit):
+            main([*words, *wrong])
