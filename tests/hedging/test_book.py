@@ -78,6 +78,27 @@ def test_rewards_add_up_to_the_pnl_of_the_slow_twin(name: str, cost_rate: float,
     assert not np.any(expired[:-1])
 
 
+@pytest.mark.parametrize("name", sorted(DYNAMICS))
+def test_new_options_are_sold_where_asked_and_nothing_else_changes(name: str) -> None:
+    kind: Any = DYNAMICS[name]
+    dynamics, rng = kind(n_steps=9), np.random.default_rng(1)
+    limits = np.array(dynamics.position_limits)
+    book, fresh = Book(dynamics, 0.01, 4), Book(dynamics, 0.01, 4)
+    book.open_all(rng)
+    fresh.open_all(rng)
+    for _ in range(3):
+        book.trade(rng, np.tile(0.4 * limits, (4, 1)))
+    before = book.state_dict()
+    renewed = np.array([False, True, False, True])
+    book.open(rng, renewed)
+    for field, values in book.state_dict().items():
+        np.testing.assert_array_equal(values[..., ~renewed], before[field][..., ~renewed], err_msg=field)
+        np.testing.assert_array_equal(values[..., renewed], getattr(fresh, field)[..., renewed], err_msg=field)
+    reward, _ = book.trade(rng, np.zeros((4, len(limits))))
+    assert reward[renewed] == pytest.approx(dynamics.premium)
+    assert (reward[~renewed] < 0).all()  # they pay for selling what they held
+
+
 def test_a_wrong_shape_and_a_nan_are_named() -> None:
     book = Book(BlackScholes(), 0.0, 3)
     rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from reference.hedging import heston_spot
 from surefoot.errors import ConfigError
 from surefoot.hedging.dynamics import BinomialTree, BlackScholes, Dynamics, Floats, Heston, dynamics_named
 
@@ -79,6 +80,21 @@ def test_the_variance_of_heston_has_the_moments_of_the_cir_process() -> None:
     squares = (variance - heston.mean_variance) ** 2
     assert squares.mean() == pytest.approx(wanted, abs=4 * standard_error(squares))
     assert (variance >= 0).all()
+
+
+def test_a_day_of_heston_is_that_of_the_slow_twin() -> None:
+    heston, dt = Heston(), 1 / 365
+    state = np.array([[100.0, 90.0, 104.0], [0.04, 0.001, 0.5], [0.0, 0.002, 0.01]])
+    moved = heston.step(np.random.default_rng(8), state)
+    rng = np.random.default_rng(8)
+    decay = math.exp(-dt)
+    scale = 4 * (1 - decay) / 4
+    after = scale * rng.noncentral_chisquare(0.04, state[1] * decay / scale)
+    np.testing.assert_allclose(moved[1], after, rtol=1e-12)
+    for i, normal in enumerate(rng.standard_normal(3)):
+        expected = heston_spot(state[0, i], state[1, i], after[i], normal, dt)
+        assert moved[0, i] == pytest.approx(expected, rel=1e-12)
+        assert moved[2, i] == pytest.approx(state[2, i] + (state[1, i] + after[i]) / 2 * dt, rel=1e-12)
 
 
 def test_the_swap_is_worth_what_was_realized_at_maturity() -> None:

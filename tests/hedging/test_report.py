@@ -11,8 +11,9 @@ import pytest
 
 from surefoot.errors import ConfigError, MissingExtraError
 from surefoot.hedging.black_scholes import call_delta
-from surefoot.hedging.dynamics import BlackScholes
+from surefoot.hedging.dynamics import BlackScholes, Heston
 from surefoot.hedging.evaluation import evaluate_strategy
+from surefoot.hedging.heston_hedge import ModelHedge
 from surefoot.hedging.pictures import draw_losses, draw_positions
 from surefoot.hedging.report import loss_table, position_map
 from surefoot.hedging.strategies import Band, Delta, NoHedge, Strategy
@@ -58,6 +59,15 @@ def test_pictures_are_drawn_and_say_the_same_each_time(tmp_path: Path) -> None:
         assert svg(tmp_path / f"{name}0.svg") == svg(tmp_path / f"{name}1.svg")
     draw_losses(pnl, tmp_path / "losses.png")
     assert (tmp_path / "losses.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_policy_that_never_trades_and_a_second_instrument_can_be_drawn(tmp_path: Path) -> None:
+    draw_positions(NoHedge(BS), NoHedge(BS), {}, tmp_path / "none.svg", n_paths=300)
+    heston = Heston(n_steps=4)
+    draw_positions(
+        ModelHedge(heston), NoHedge(heston), {"dynamics": heston}, tmp_path / "swap.svg", instrument=1, n_paths=300
+    )
+    assert svg(tmp_path / "none.svg") != svg(tmp_path / "swap.svg")
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,14 +105,9 @@ def draw_positions(
     middles = (edges[1:] + edges[:-1]) / 2.0
     for panel, name, values in zip(panels, names, (ours, theirs), strict=False):
         mesh = panel.pcolormesh(days, edges, values, cmap="viridis", vmin=0.0, vmax=limit, rasterized=True)
-        panel.contour(
-            days[:-1] + 0.5,
-            middles,
-            values,
-            levels=[0.25 * limit, 0.5 * limit, 0.75 * limit],
-            colors="white",
-            linewidths=0.9,
-        )
+        lines = [share * limit for share in (0.25, 0.5, 0.75) if np.nanmin(values) < share * limit < np.nanmax(values)]
+        if lines:
+            panel.contour(days[:-1] + 0.5, middles, values, levels=lines, colors="white", linewidths=0.9)
         panel.set_title(name, fontsize=10, loc="left", color=INK)
     difference = panels[2].pcolormesh(days, edges, ours - theirs, cmap="RdBu_r", vmin=-gap, vmax=gap, rasterized=True)
     panels[2].set_title(f"{names[0]} minus {names[1]}", fontsize=10, loc="left", color=INK)
