@@ -52,7 +52,8 @@ Sizes = Annotated[tuple[Positive, ...], Field(strict=False)]
 
 def changed(section: Section, field: str) -> bool:
     """Whether a field differs from its default."""
-    return bool(getattr(section, field) != type(section).model_fields[field].default)
+    usual = type(section).model_fields[field].get_default(call_default_factory=True)
+    return bool(getattr(section, field) != usual)
 
 
 def changed_fields(section: Section, *but: str) -> list[str]:
