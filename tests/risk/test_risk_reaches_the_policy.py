@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -15,7 +16,8 @@ from algo.building import by_part, gradient_of, iterate, make_learner, values_of
 from surefoot.algo.batch import flatten
 from surefoot.algo.estimate import Estimates, estimate, predict, steps_of
 from surefoot.algo.learner import Learner
-from surefoot.errors import EnvError, NonFiniteError, SurefootWarning
+from surefoot.errors import EnvError, NonFiniteError, RiskError, SurefootWarning
+from surefoot.train.ppo import PPO
 
 Info = dict[str, Any]
 ACTOR, CRITIC = ("encoder", "head"), ("value_encoder", "critic")
@@ -206,3 +208,24 @@ def test_a_continued_run_equals_an_uninterrupted_one(settings: dict[str, Any]) -
     found = iterate(second, 2, total=5)
     assert torch.equal(values_of(second), values_of(whole))
     assert [record.metrics for record in found] == [record.metrics for record in expected[3:]]
+
+
+@pytest.mark.filterwarnings("ignore:an update rests on about")
+def test_an_alpha_without_one_episode_in_the_tail_of_the_whole_training_is_refused() -> None:
+    """Before anything starts where it is certain; else once the number of episodes can be foreseen."""
+    limit = {"kind": "cvar_constraint", "alpha": 1e-4, "limit_per_episode": 0.0}
+    with pytest.raises(RiskError, match=r"alpha = 0\.0001 of about 512 episodes"):
+        PPO("surefoot/SafeOrRisky-v0", n_envs=4, n_steps=32, batch_size=64, risk=limit).learn(512)
+    agent = PPO("surefoot/CostlyArm-v0", n_envs=4, n_steps=32, batch_size=64, risk=limit | {"alpha": 0.005})
+    with pytest.raises(RiskError, match=r"alpha = 0\.005 of about \d+ episodes"):
+        agent.learn(512)
+    assert agent.num_timesteps < 512
+
+
+def test_what_a_risk_term_changes_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = PPO("surefoot/SafeOrRisky-v0", n_envs=64, n_steps=32, batch_size=256, risk=TERMS["constraint"])
+    agent.learn(2048, run_dir=tmp_path / "run")
+    said = "".join(capsys.readouterr())
+    (line,) = [line for line in said.splitlines() if line.startswith("risk.kind = cvar_constraint")]
+    assert "A_shortfall" in line
+    assert "0.9" in line

@@ -1,8 +1,8 @@
 """Settings for `surefoot/Hedging-v0`, one for each row of ``benchmarks/results/hedging.md``.
 
 They were chosen on seeds from 100 on; the page reports seeds 0 to 4. Positions are bounded and often at a bound, where
-a Gaussian is clipped and says nothing about the side that it cannot see; so the policy is a Beta distribution. An update
-rests on 512 episodes, 26 of them in a tail of 5 %.
+a Gaussian is clipped and its gradient says nothing; so the policy is a Beta distribution. An update rests on 512
+episodes, 26 of them in a tail of 5 %.
 """
 
 from __future__ import annotations

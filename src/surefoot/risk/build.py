@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from surefoot.config import Config, RiskConfig
 from surefoot.critics.auxiliary import Auxiliary
-from surefoot.errors import SurefootWarning
+from surefoot.errors import RiskError, SurefootWarning
 from surefoot.risk.calibration import Calibration
 from surefoot.risk.cost import CostConstraint
 from surefoot.risk.cvar import CvarConstraint, CvarObjective
@@ -68,6 +68,16 @@ def build_calibration(config: Config, term: RiskTerm | None, n_envs: int) -> Cal
             stacklevel=4,
         )
     return Calibration(n_envs, term.alpha, config.ppo.gamma)
+
+
+def require_tail(config: RiskConfig, n_episodes: float) -> None:
+    """Raise if not one of so many episodes, the most or the likely number of a whole training, is in the tail."""
+    about_episodes = config.kind in ("cvar_objective", "cvar_constraint") and config.limit_per_step is None
+    if about_episodes and config.alpha * n_episodes < 1.0:
+        raise RiskError(
+            f"risk.alpha = {config.alpha:g} of about {n_episodes:.0f} episodes in the whole training is less than one: "
+            f"there is no tail to learn from. Raise alpha to {min(1.0, 20.0 / n_episodes):.2g}, or train longer"
+        )
 
 
 def limit_and_discount(config: RiskConfig, gamma: float) -> tuple[float, float]:

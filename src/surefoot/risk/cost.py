@@ -41,6 +41,13 @@ class CostConstraint(RiskTerm):
         self._reachability = Reachability(f"mean cost ≤ {limit:g}")
         self._without_end, self._said = 0, False
 
+    @property
+    def summary(self) -> str:
+        return (
+            f"the policy learns (A_return − λ·A_cost)/(1 + λ) so that the mean cost of an episode stays below "
+            f"{self._limit:g}; a cost_critic is learned beside the critic"
+        )
+
     def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
         sample, _ = self._costs.update(steps.cost, steps), self._returns.update(steps.reward, steps)
         if not bool(steps.done.any()):

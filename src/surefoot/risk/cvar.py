@@ -50,6 +50,13 @@ class CvarObjective(CvarTerm):
         super().__init__(alpha, shortfall)
         self._weight = cvar_weight
 
+    @property
+    def summary(self) -> str:
+        return (
+            f"the policy learns {1 - self._weight:g}·A_return + {self._weight:g}·A_shortfall of the worst "
+            f"{self.alpha:g} of episodes; a shortfall_critic is learned beside the critic"
+        )
+
     def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
         del multiplier_lr
         estimate = self._shortfall.observe(steps)
@@ -78,6 +85,14 @@ class CvarConstraint(CvarTerm):
         self._limit = limit
         self._multiplier = Multiplier(config)
         self._reachability = Reachability(f"CVaR_{alpha:g} ≥ {limit:g}")
+
+    @property
+    def summary(self) -> str:
+        unit = "steps" if self.context_discount is None else "episodes"
+        return (
+            f"the policy learns (A_return + λ·A_shortfall)/(1 + λ) so that the CVaR of the worst {self.alpha:g} of "
+            f"{unit} stays above {self._limit:g}; a shortfall_critic is learned beside the critic"
+        )
 
     def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
         estimate = self._shortfall.observe(steps)

@@ -64,6 +64,11 @@ class RiskTerm(ABC):
     needs_costs: bool = False
     """Whether every step must have its cost."""
 
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """What the term changes, in one line for the log."""
+
     @abstractmethod
     def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
         """Take in a rollout; metrics by log key."""

@@ -20,6 +20,7 @@ from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.evaluate.episodes import Evaluation
 from surefoot.output import say
 from surefoot.policy.own_encoder import EncoderClass
+from surefoot.risk.build import require_tail
 from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
@@ -168,6 +169,9 @@ class PPO:
         """Train until ``target`` env steps in all."""
         self.require_envs()
         span_schedules(self.learner, target)
+        require_tail(self.config.risk, target)
+        if self.learner.risk is not None and (progress_bar or run is not None):
+            say(f"risk.kind = {self.config.risk.kind}: {self.learner.risk.summary}")
         display = open_display(self.num_timesteps, target) if progress_bar else Silent()
         with _threads(self.config.threads):
             train(self, target, as_callback(callback), display, run)
