@@ -34,9 +34,9 @@ def rollout(factor: float = 1.0, worth: float = 1.0) -> Steps:
 
 
 def test_the_advantage_of_the_cost_is_subtracted() -> None:
-    """Violation 2 − 1 = 1. In standard deviations 1/√1½, times 2/√1½ return per cost: λ = ¾·4/3 = 1; (A_r − A_c)/2."""
+    """Violation 2 − 1 = 1, that is v = 1/(√1½ + 1) units; times 2/√1½ return per cost; λ = 1; (A_r − A_c)/2."""
     term = constraint()
-    metrics = term.observe(rollout(), 0.75)
+    metrics = term.observe(rollout(), (1.5**0.5 + 1.0) * 1.5**0.5 / 2.0)
     assert metrics["risk/cost"] == 2.0
     assert metrics["risk/violation"] == 1.0
     assert metrics["risk/multiplier"] == pytest.approx(1.0)

@@ -15,8 +15,8 @@ from surefoot.risk.shortfall import LOOKS_BEFORE_WARNING, THRESHOLD_RATE
 from surefoot.risk.term import RiskTerm, Steps
 
 HALF = (5.0, -3.0, 2.0, -1.0)
-"""Worst half: VaR −1, CVaR −2, shortfalls 0, −4, 0, 0 (see test_math_tail); standard deviation 3.031."""
-STD = torch.tensor(HALF).std(correction=0).item()
+"""Worst half: VaR −1, CVaR −2, shortfalls 0, −4, 0, 0 (see test_math_tail); standard deviation 3.5."""
+STD = torch.tensor(HALF).std().item()
 NO_END = torch.zeros(2, 1, dtype=torch.bool)
 
 
@@ -91,9 +91,9 @@ def test_the_objective_mixes_both_advantages() -> None:
 
 
 def test_the_constraint_moves_the_multiplier_before_it_is_used() -> None:
-    """Violation 1 − (−2) = 3, that is 3/σ standard deviations; λ = σ·(3/σ) = 3; (A_r + 3·A_cvar)/4."""
+    """Violation 1 − (−2) = 3, that is 3/(σ + 3) units; λ = (σ + 3)·3/(σ + 3) = 3; (A_r + 3·A_cvar)/4."""
     term = constraint()
-    metrics = term.observe(one_step_episodes(*HALF), STD)
+    metrics = term.observe(one_step_episodes(*HALF), STD + 3.0)
     assert metrics["risk/violation"] == 3.0
     assert metrics["risk/std"] == pytest.approx(STD)
     assert metrics["risk/multiplier"] == pytest.approx(3.0)

@@ -15,6 +15,7 @@ from surefoot.math.tail import lagrangian_advantages
 from surefoot.risk.episode_sums import EpisodeSums
 from surefoot.risk.multiplier import Multiplier
 from surefoot.risk.reachability import Reachability
+from surefoot.risk.recent import relative
 from surefoot.risk.term import RiskTerm, Steps
 
 COST_EPISODES = 20
@@ -55,7 +56,7 @@ class CostConstraint(RiskTerm):
             self._say_waiting()
             return {"risk/rollouts_without_episode": float(self._without_end)} | self._multiplier.metrics()
         cost, std = float(sample.mean()), self._costs.recent.std
-        violation = (cost - self._limit) / std
+        violation = relative(cost - self._limit, std)
         self._multiplier.update(self._returns.recent.std / std * violation, multiplier_lr)
         metrics = {"risk/cost": cost, "risk/violation": cost - self._limit, "risk/std": std}
         metrics |= self._reachability.update(violation, self._multiplier.value * std / self._returns.recent.std)

@@ -12,6 +12,7 @@ from surefoot.math.risk import mean_cvar
 from surefoot.math.tail import lagrangian_advantages
 from surefoot.risk.multiplier import Multiplier
 from surefoot.risk.reachability import Reachability
+from surefoot.risk.recent import relative
 from surefoot.risk.shortfall import Shortfall
 from surefoot.risk.term import RiskTerm, Steps, Unit
 
@@ -98,7 +99,7 @@ class CvarConstraint(CvarTerm):
         estimate = self._shortfall.observe(steps)
         if estimate is None:
             return self._multiplier.metrics()
-        violation = (self._limit - estimate.cvar) / estimate.std
+        violation = relative(self._limit - estimate.cvar, estimate.std)
         self._multiplier.update(violation, multiplier_lr)
         metrics = {"risk/violation": self._limit - estimate.cvar, "risk/std": estimate.std}
         metrics |= self._reachability.update(violation, self._multiplier.value)

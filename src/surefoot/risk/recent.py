@@ -36,6 +36,11 @@ class RecentValues:
         std, size = float(self._moments.std), abs(float(self._moments.mean))
         return std if std > 1e-4 * size else size or 1.0
 
+    def std_of(self, sample: Tensor) -> float:
+        """Of a sample, but a tenth of that of all values so far at least: values that hardly vary any more are no unit
+        to measure a violation by."""
+        return max(float(sample.std()) if len(sample) > 1 else 0.0, 0.1 * self.std)
+
     def state_dict(self) -> dict[str, Any]:
         """As JSON."""
         moments = self._moments
@@ -48,3 +53,9 @@ class RecentValues:
         """Restore."""
         self._recent = torch.tensor(state["recent"], dtype=torch.float64)
         self._moments = Moments(*torch.tensor(state["moments"], dtype=torch.float64))
+
+
+def relative(violation: float, std: float) -> float:
+    """A violation in units of σ + |violation|: in standard deviations as long as it is small, and never beyond ±1, so
+    that the first violations of a policy that has learned nothing do not decide where the multiplier is later."""
+    return violation / (std + abs(violation))

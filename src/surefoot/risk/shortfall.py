@@ -44,7 +44,7 @@ class TailEstimate(NamedTuple):
 
     cvar: float
     std: float
-    """Of all values so far."""
+    """Of the values that the estimate rests on."""
     metrics: dict[str, float]
 
 
@@ -93,7 +93,7 @@ class Shortfall(ABC):
             "risk/sample": float(len(sample)),
         }
         metrics |= self.count_metrics(_in_tail(values, tail))
-        return TailEstimate(float(tail.cvar), self._recent.std, metrics)
+        return TailEstimate(float(tail.cvar), self._recent.std_of(sample), metrics)
 
     def advance(self) -> None:
         """Move the threshold towards the newest quantile."""
