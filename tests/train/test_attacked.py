@@ -58,7 +58,7 @@ def watched(agent: PPO, attack: Attack, epsilon: float, fixed: tuple[str, ...] =
         """What the attacked actor calls in place of the real one."""
 
         policy, family, normalizer, device = actor.policy, actor.family, actor.normalizer, actor.device
-        seen, masks = actor.seen, actor.masks
+        seen, masks, context = actor.seen, actor.masks, actor.context
         clean: Any = None
 
         def __call__(self, observation: Any, *rest: Any, **named: Any) -> Acted:

@@ -16,7 +16,7 @@ from surefoot import PPO
 from surefoot.cli.main import main
 from surefoot.config import Config, from_dict
 from surefoot.config.load import leaves
-from surefoot.errors import ConfigError, NonFiniteError
+from surefoot.errors import ConfigError, NonFiniteError, RiskError
 from surefoot.rollout.make import EnvLike
 from train.agents import Random, checkpoints, image_space, lines, parameters
 
@@ -215,15 +215,30 @@ class Costly(Random):
 
 
 def risk_kind(dotted: str, tmp_path: Path) -> None:
-    limit = {"risk.limit_per_episode": 5.0}
-    found = [trained(Costly, {}), trained(Costly, {dotted: "cvar_objective"})]
-    found += [trained(Costly, {dotted: kind} | limit) for kind in ("cvar_constraint", "cost_constraint")]
+    limit, half = {"risk.limit_per_episode": 5.0}, {"risk.alpha": 0.5}
+    found = [trained(Costly, {}), trained(Costly, {dotted: "cvar_objective"} | half)]
+    found += [trained(Costly, {dotted: "cvar_constraint"} | limit | half)]
+    found += [trained(Costly, {dotted: "cost_constraint"} | limit)]
     assert all(not a.equal(b) for i, a in enumerate(found) for b in found[:i])
 
 
 def cost_key(dotted: str, tmp_path: Path) -> None:
     base = {"risk.kind": "cost_constraint", "risk.limit_per_episode": 1.0}
     assert not trained(Costly, base).equal(trained(Costly, base | {dotted: "wear"}))
+
+
+def max_steps_without_episode(dotted: str, tmp_path: Path) -> None:
+    with pytest.raises(RiskError, match="limit_per_step"):
+        trained(Endless, CONSTRAINT | {dotted: 8})
+    trained(Endless, CONSTRAINT)
+
+
+class Endless(Random):
+    """Episodes never end."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, *_ = super().step(action)
+        return observation, reward, False, False, {}
 
 
 def critic_clip_mode(dotted: str, tmp_path: Path) -> None:
@@ -237,7 +252,7 @@ def critic_clip_mode(dotted: str, tmp_path: Path) -> None:
 
 QUANTILE: dict[str, Any] = {"critic.kind": "quantile"}
 CATEGORICAL: dict[str, Any] = {"critic.kind": "categorical", "critic.v_min": -10.0, "critic.v_max": 100.0}
-CONSTRAINT: dict[str, Any] = {"risk.kind": "cvar_constraint", "risk.limit_per_episode": 100.0}
+CONSTRAINT: dict[str, Any] = {"risk.kind": "cvar_constraint", "risk.alpha": 0.5, "risk.limit_per_episode": 100.0}
 
 ROBUST: dict[str, Any] = {"robust.kind": "sa_ppo", "ppo.normalize_observations": True, "ppo.learning_rate": 0.1}
 
@@ -340,11 +355,16 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "memory.span": Trains([20], {"memory.kind": "lstm"}),
     "memory.burn_in": Trains([2], {"memory.kind": "lstm", "memory.max_length": 4}),
     "risk.kind": risk_kind,
-    "risk.alpha": Trains([0.5], {"risk.kind": "cvar_objective"}),
+    "risk.alpha": Trains([0.9], {"risk.kind": "cvar_objective", "risk.alpha": 0.5}),
     "risk.limit_per_episode": Trains([30.0], CONSTRAINT),
-    "risk.limit_discounted": Trains([30.0], {"risk.kind": "cvar_constraint", "risk.limit_discounted": 100.0}),
-    "risk.cvar_weight": Trains([1.0], {"risk.kind": "cvar_objective"}),
-    "risk.multiplier_lr": Trains([0.5], CONSTRAINT),
+    "risk.limit_discounted": Trains(
+        [30.0], {"risk.kind": "cvar_constraint", "risk.alpha": 0.5, "risk.limit_discounted": 100.0}
+    ),
+    "risk.cvar_weight": Trains([1.0], {"risk.kind": "cvar_objective", "risk.alpha": 0.5}),
+    "risk.multiplier_lr": Trains([0.7], CONSTRAINT),
+    "risk.limit_per_step": Trains([30.0], {"risk.kind": "cvar_constraint", "risk.limit_per_step": 100.0}),
+    "risk.observe_return": Trains([True], CONSTRAINT),
+    "risk.max_steps_without_episode": max_steps_without_episode,
     "risk.multiplier_init": Trains([1.0], CONSTRAINT),
     "risk.multiplier_kp": Trains([0.0], CONSTRAINT),
     "risk.multiplier_kd": Trains([1.0], CONSTRAINT),

@@ -100,7 +100,7 @@ ENV_TENSORS = ("rewards/running",)
 """Tensors, besides those of the collector, that depend on the number of envs."""
 
 
-ENOUGH_TO_FORESEE = 0.1
+ENOUGH_TO_FORESEE = 0.5
 """Share of a training after which the number of its episodes can be foreseen."""
 
 
