@@ -16,6 +16,7 @@ from surefoot.config.section import (
     Fraction,
     Pair,
     Positive,
+    Registered,
     Scheduled,
     Section,
     Sizes,
@@ -85,7 +86,7 @@ class PPOConfig(Section):
     logit_penalty: Coefficient = 0.0
     """Weight of a soft penalty on logits beyond 10 (discrete actions), a number or a schedule; guards against
     collapse."""
-    optimizer: Literal["adam", "adamw", "upgd", "adaupgd"] = "adam"
+    optimizer: Annotated[Literal["adam", "adamw", "upgd", "adaupgd"], Registered("ppo.optimizer")] = "adam"
     """adamw decouples weight decay from the gradient; upgd and adaupgd protect useful weights and shake the others."""
     adam_eps: Annotated[float, Gt(0.0)] = 1e-5
     """Term added to Adam's denominator."""
@@ -148,7 +149,9 @@ class PolicyConfig(Section):
     """One trunk for actor and critic instead of two."""
     ortho_init: bool = True
     """Orthogonal weights (gain √2 hidden, 0.01 policy, 1 value); otherwise PyTorch's default."""
-    distribution: Literal["auto", "gaussian", "tanh_gaussian", "beta"] = "auto"
+    distribution: Annotated[Literal["auto", "gaussian", "tanh_gaussian", "beta"], Registered("policy.distribution")] = (
+        "auto"
+    )
     """Distribution of continuous actions; auto is gaussian."""
     log_std_init: Annotated[float, Ge(-20.0), Le(2.0)] = 0.0
     """Initial log standard deviation of Gaussian actions, in half-widths of the action box where it is bounded."""
@@ -169,7 +172,7 @@ class PolicyConfig(Section):
 class CriticConfig(Section):
     """The value function."""
 
-    kind: Literal["scalar", "quantile", "categorical"] = "scalar"
+    kind: Annotated[Literal["scalar", "quantile", "categorical"], Registered("critic.kind")] = "scalar"
     """What the critic predicts: the mean return, or the distribution of the return as quantiles or as probabilities of
     atoms."""
     n_quantiles: Annotated[int, Ge(2)] = 32
@@ -205,7 +208,7 @@ class CriticConfig(Section):
 class MemoryConfig(Section):
     """What the policy remembers within an episode."""
 
-    kind: Literal["none", "lstm", "gru"] = "none"
+    kind: Annotated[Literal["none", "lstm", "gru"], Registered("memory.kind")] = "none"
     """Recurrent layer between encoder and heads."""
     hidden_size: Positive = 64
     """Width of the memory."""
@@ -228,7 +231,9 @@ class MemoryConfig(Section):
 class RiskConfig(Section):
     """Tail risk and costs in the objective. They act on the advantages of the policy, never on the critic's values."""
 
-    kind: Literal["none", "cvar_objective", "cvar_constraint", "cost_constraint"] = "none"
+    kind: Annotated[
+        Literal["none", "cvar_objective", "cvar_constraint", "cost_constraint"], Registered("risk.kind")
+    ] = "none"
     """Mix CVaR of the episode return into the objective, keep a CVaR above a limit, or the mean cost below one."""
     alpha: Annotated[float, Gt(0.0), Le(1.0)] = 0.05
     """CVaR is the mean of the worst share alpha of episodes, or of steps; 0.05 is what others call CVaR 95 %."""
