@@ -43,7 +43,7 @@ def test_a_registered_name_is_taken_written_and_read(
     section, _, field = setting.partition(".")
     with pytest.raises(ConfigError, match=rf"{section}\.{field} = 'mine'"):
         from_dict({section: {field: "mine"}})
-    monkeypatch.setitem(SETTINGS[setting][2], "mine", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(SETTINGS[setting][2], "mine", None)
     config = from_dict({section: {field: "mine"}})
     assert config.model_dump(mode="json")[section][field] == "mine"
     (tmp_path / "config.toml").write_text(to_toml(config), encoding="utf-8")

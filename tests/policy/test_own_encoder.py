@@ -158,6 +158,6 @@ def test_the_critic_may_have_layers_of_its_own_sizes() -> None:
     shapes = {name: tuple(x.shape) for name, x in trained.learner.flat.named().items()}
     assert shapes["encoder.trunk.layers.0.weight"] == (8, 4)
     assert shapes["value_encoder.trunk.layers.0.weight"] == (32, 4)
-    assert shapes["critic.inner.head.weight"] == (1, 16)
+    assert shapes["critic.inner.output.weight"] == (1, 16)
     with pytest.raises(ConfigError, match=r"critic_hidden_sizes needs policy\.shared = false"):
         PPO("CartPole-v1", policy={"shared": True, "critic_hidden_sizes": (8,)}, **SMALL)

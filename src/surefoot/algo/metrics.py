@@ -167,13 +167,13 @@ def term_metrics(terms: Iterable[type[LossTerm] | LossTerm]) -> tuple[Metric[Row
     """What loss terms declare, as entries of the table; they are computed in the order of the terms."""
     declared_by_terms = [metric for term in terms for metric in term.metrics]
     return tuple(
-        Metric(metric.key, partial(_measured, i), metric.reduce, metric.unit, metric.meaning)
+        Metric(metric.key, partial(_of_term, i), metric.reduce, metric.unit, metric.meaning)
         for i, metric in enumerate(declared_by_terms)
     )
 
 
-def _measured(i: int, rows: Rows) -> Tensor:
-    return rows.terms.measured[i]
+def _of_term(i: int, rows: Rows) -> Tensor:
+    return rows.terms.metrics[i]
 
 
 def coefficient_key(term: type[LossTerm] | LossTerm) -> str:

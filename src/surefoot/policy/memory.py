@@ -1,4 +1,4 @@
-"""Memory between encoder and heads: LSTM or GRU over whole sequences, in one call.
+"""Memory between encoder and output layers: LSTM or GRU over whole sequences, in one call.
 
 The state of a memory is one row of numbers per env, so that it is stored, reset and saved like any other tensor.
 """
