@@ -18,7 +18,6 @@ from surefoot.algo.loss_term import LossTerm, TermInputs
 from surefoot.algo.loss_terms import LOSS_TERMS
 from surefoot.algo.metrics import TABLE
 from surefoot.algo.robust import RobustKL
-from surefoot.fast.compiled_step import CompiledStep
 
 DEMOS = "DEMOS"
 """Stands for a file that a fixture writes."""
@@ -150,19 +149,6 @@ def test_its_gradient_is_in_proportion_to_its_coefficient(case: str) -> None:
     none, one, two = (gradient(c) for c in (0.0, 1.0, 2.0))
     assert (one - none).abs().max() > 1e-6
     torch.testing.assert_close(two - none, 2 * (one - none), rtol=1e-3, atol=1e-5)
-
-
-@every_case
-def test_compiled_and_eager_agree(case: str) -> None:
-    eager, compiled = learner_of(case), learner_of(case)
-    assert compiled.terms[0].compilable
-    parts = compiled.policy, compiled.family, compiled.flat, compiled.optimizer, compiled.config.ppo, compiled.terms
-    compiled.updater.step = CompiledStep(*parts, compiler=lambda graph, inputs: graph)
-    for _ in range(4):
-        records = [learner.learn(learner.collect(), 4).update.metrics() for learner in (eager, compiled)]
-        for metric in eager.terms[0].metrics:
-            assert records[0][metric.key] == pytest.approx(records[1][metric.key], rel=1e-3, abs=1e-5)
-    assert (eager.flat.values - compiled.flat.values).abs().max() < 1e-5
 
 
 @every_case

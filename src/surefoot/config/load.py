@@ -55,12 +55,19 @@ MAX_SHOWN = 200
 
 
 def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested sections that an older version wrote, under the names of today."""
+    """Nested sections that an older version wrote, under the names of today.
+
+    All settings are written, those of a risk that is off too. Defaults have changed since, so that they would look
+    as if someone had set them.
+    """
     found = dict(data)
     for (section, old), new in RENAMED.items():
         part = found.get(section)
         if isinstance(part, Mapping) and old in part:
             found[section] = {new if key == old else key: value for key, value in part.items()}
+    risk = found.get("risk")
+    if isinstance(risk, Mapping) and risk.get("kind") == "none":
+        found["risk"] = {"kind": "none"}
     return found
 
 
