@@ -17,7 +17,7 @@ from torch import Tensor
 from surefoot.errors import SurefootWarning
 from surefoot.math.quantile import midpoints
 from surefoot.math.risk import cvar_from_quantiles
-from surefoot.math.risk_table import ALPHAS, DISTRIBUTIONS, SIZES, Law
+from surefoot.math.risk_table import ALPHAS, DISTRIBUTIONS, SIZES, KnownDistribution
 
 PAGE = Path(__file__).with_name("risk-functionals.md")
 KAPPAS = (0.0, 0.02, 0.05, 0.25, 1.0)
@@ -53,19 +53,19 @@ A Student-t(3) tail is a power: no rule can see from the lowest quantiles how he
 ## From a trained critic
 
 Exact quantiles are not what training finds. The quantile Huber loss is quadratic within κ of its minimum, and draws the
-quantile of level τ towards the middle by about κ·(½ − τ). `critic.kappa` is κ as a share of the returns' spread. Where
+quantile of level τ towards the middle by about κ·(½ − τ). `critic.kappa` is κ as a share of the returns' std. Where
 the loss is least, for N = 32 and the default rule:
 
 {kappas}
 
-κ = 1 with targets of spread 1 is what the audited code base used: it learned expectiles. Hence the default of 0.02.
+κ = 1 with targets of std 1 is what the audited code base used: it learned expectiles. Hence the default of 0.02.
 
 The mean of N quantiles misses what the outermost 1/2N on each side have beyond their neighbours. On both sides alike
 that cancels; if one tail is much longer than the other it does not:
 
 {means}
 
-A quantile critic's V is off by as much, in relation to the spread of the return from there on. Where that matters, take
+A quantile critic's V is off by as much, in relation to the std of the return from there on. Where that matters, take
 more quantiles, or a categorical critic, whose mean has no such error.
 
 ## Which return the tail is of
@@ -132,7 +132,7 @@ def cells() -> list[Cell]:
     return found
 
 
-def quantiles(distribution: Law, n: int) -> Tensor:
+def quantiles(distribution: KnownDistribution, n: int) -> Tensor:
     """Exact midpoint quantiles [n]."""
     return torch.tensor([distribution.quantile(level) for level in midpoints(n, dtype=torch.float64).tolist()])
 
@@ -188,7 +188,7 @@ def kappa_table() -> str:
     levels = midpoints(n, dtype=torch.float64)
     score = torch.special.ndtri((torch.arange(SAMPLE, dtype=torch.float64) + 0.5) / SAMPLE)
     lines = [
-        "| κ / spread | normal: q_0 | CVaR 5 % | error, % | -lognormal: q_0 | CVaR 5 % | error, % |",
+        "| κ / std | normal: q_0 | CVaR 5 % | error, % | -lognormal: q_0 | CVaR 5 % | error, % |",
         "|---:|---:|---:|---:|---:|---:|---:|",
     ]
     samples = {"normal": score, "-lognormal": -torch.exp(-score)}
@@ -210,12 +210,12 @@ def kappa_table() -> str:
 
 
 def mean_table() -> str:
-    """Mean of exact quantiles against the mean, in spreads."""
-    mean, spread = math.exp(0.5), math.sqrt((math.e - 1.0) * math.e)
+    """Mean of exact quantiles against the mean, in standard deviations."""
+    mean, std = math.exp(0.5), math.sqrt((math.e - 1.0) * math.e)
     lognormal = next(distribution for distribution in DISTRIBUTIONS if distribution.name == "lognormal")
-    lines = ["| N | normal, student-t(3) | lognormal, in % of its spread |", "|---:|---:|---:|"]
+    lines = ["| N | normal, student-t(3) | lognormal, in % of its std |", "|---:|---:|---:|"]
     for n in SIZES:
-        gap = (float(quantiles(lognormal, n).double().mean()) - mean) / spread
+        gap = (float(quantiles(lognormal, n).double().mean()) - mean) / std
         lines.append(f"| {n} | 0.0 | {100 * gap:+.1f} |")
     return "\n".join(lines)
 

@@ -66,6 +66,23 @@ def test_the_map_and_the_tree_have_the_same_rooms() -> None:
     assert sorted({*rooms(), "fast"}) == sorted(MAP), "the room `fast` may be missing"
 
 
+def test_every_file_that_the_pages_name_exists() -> None:
+    """Files and folders, below the package or the repository; the room `fast` may be missing."""
+    for page in (PAGE, PAGE.parent / "extending.md"):
+        named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page.read_text(encoding="utf-8"))
+        assert len(named) > 10
+        lost = {path for path in named if not any((root / path).exists() for root in (ROOT, PAGE.parents[1]))}
+        assert {path for path in lost if not path.startswith("fast/")} == set()
+
+
+def test_every_registry_that_the_page_names_exists() -> None:
+    """`NAME` in `file.py`, or `NAME` there: the file that stands last before it in the row."""
+    found = re.findall(r"`([A-Z_]{4,})` in `([\w/]+\.py)`", PAGE.read_text(encoding="utf-8"))
+    assert len(found) >= 6
+    for name, path in found:
+        assert re.search(rf"^{name}\b", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), (name, path)
+
+
 def test_the_walk_sees_the_imports_that_are_there() -> None:
     seen = edges()
     assert ("train", "algo") in seen

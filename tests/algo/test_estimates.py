@@ -67,7 +67,7 @@ def indifferent(**settings: Any) -> tuple[Learner, Rollout]:
     envs = open_envs("group", [lambda: Scripted(0, (Ending(1, True, False),))] * 2)
     learner = learner_on(envs, n_steps=16, batch_size=32, n_epochs=1, **settings)
     for name, weights in learner.flat.named().items():
-        if name.endswith("head.weight") and name.startswith("critic"):
+        if name.endswith("output.weight") and name.startswith("critic"):
             weights.zero_()
     rollout = learner.collect()
     rollout.reward.fill_(0.1)
@@ -82,7 +82,7 @@ def test_advantages_that_do_not_vary_become_zeros_and_are_reported(mode: str) ->
     record = learner.learn(rollout, 1).update
     assert record.zero_std
     assert record.metrics()["warn/zero_spread_advantages"] == 1.0
-    moved = (learner.flat.values - before)[learner.flat.slices["head"]]
+    moved = (learner.flat.values - before)[learner.flat.slices["output"]]
     assert not moved.any()
 
 
@@ -151,8 +151,8 @@ def test_a_perfect_critic_explains_everything_and_a_constant_nothing() -> None:
     rollout = learner.collect()
     rollout.reward = estimated(learner, rollout).values.clone()
     assert estimated(learner, rollout).explained_variance == pytest.approx(1.0)
-    learner.flat.named()["critic.head.weight"].zero_()
-    learner.flat.named()["critic.head.bias"].fill_(3.0)
+    learner.flat.named()["critic.output.weight"].zero_()
+    learner.flat.named()["critic.output.bias"].fill_(3.0)
     assert estimated(learner, rollout).explained_variance == pytest.approx(0.0, abs=1e-5)
 
 
@@ -198,7 +198,7 @@ def test_calibration_is_of_finished_episodes_only(n_steps: int, logged: bool) ->
     critic = {"kind": "quantile", "popart": False}
     learner = make_learner("surefoot/CostlyArm-v0", n_steps=n_steps, batch_size=4 * n_steps, gamma=0.0, critic=critic)
     with torch.no_grad():
-        learner.policy.critic.head.bias.fill_(9.0)  # type: ignore[union-attr, operator]
+        learner.policy.critic.output.bias.fill_(9.0)  # type: ignore[union-attr, operator]
     metrics = estimated(learner, learner.collect()).metrics
     assert 0.0 < metrics.pop("train/quantile_spread") < 1.0
     assert metrics == ({f"risk/coverage_{level}": 1.0 for level in ("05", "25", "75", "95")} if logged else {})

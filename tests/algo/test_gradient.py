@@ -183,7 +183,7 @@ def test_without_value_loss_the_critic_stays() -> None:
     """C09: only its own loss term moves it."""
     assert moved(make_learner(vf_coef=0.0)) == {
         "encoder": True,
-        "head": True,
+        "output": True,
         "value_encoder": False,
         "critic": False,
     }
@@ -193,7 +193,7 @@ def test_without_advantage_the_actor_stays() -> None:
     learner = make_learner(normalize_advantage="none", ent_coef=0.0)
     rollout = learner.collect()
     # Advantages are 0 if rewards and values are; then the actor has nothing to learn and the critic has.
-    learner.flat.named()["critic.head.weight"].zero_()
+    learner.flat.named()["critic.output.weight"].zero_()
     rollout.reward.zero_()
     batch = batch_of(learner, rollout)
     assert not batch.advantages.any()
@@ -201,7 +201,7 @@ def test_without_advantage_the_actor_stays() -> None:
         learner, gradient_of(learner, batch._replace(returns=batch.returns + 1, targets=batch.targets + 1))
     )
     assert not gradient["encoder"].any()
-    assert not gradient["head"].any()
+    assert not gradient["output"].any()
     assert gradient["critic"].any()
 
 

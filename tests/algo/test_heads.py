@@ -149,7 +149,7 @@ def test_gradient_norms_of_the_heads_are_those_of_their_rows() -> None:
     rollout = learner.collect()
     record = learner.learn(rollout, 10).update
     squares = sum(head.gradient_norm**2 for head in record.heads.values())
-    assert math.sqrt(squares) == pytest.approx(record.gradient_norms["head"], rel=1e-5)
+    assert math.sqrt(squares) == pytest.approx(record.gradient_norms["output"], rel=1e-5)
     assert len({round(head.gradient_norm, 9) for head in record.heads.values()}) == 3
 
 
@@ -191,7 +191,7 @@ def test_a_head_without_data_says_so(tmp_path: Path) -> None:
 def rows_of(learner: Learner, gradient: Tensor) -> dict[str, Tensor]:
     """The gradient of each head's rows of the last layer."""
     slots = {slot.name: slot for slot in learner.flat.slots}
-    weight, bias = slots["head.linear.weight"], slots["head.linear.bias"]
+    weight, bias = slots["output.linear.weight"], slots["output.linear.bias"]
     both = torch.cat([gradient[weight.where].view(weight.shape), gradient[bias.where].unsqueeze(1)], 1)
     return {name: both[rows] for name, rows in zip(learner.family.head_names, learner.family.head_outputs, strict=True)}
 
@@ -213,7 +213,7 @@ def test_a_head_that_the_action_makes_inactive_gets_no_gradient() -> None:
 
 def indifferent(learner: Learner) -> Batch:
     """A rollout in which only the entropy matters, of a policy that is not uniform."""
-    outputs = learner.flat.named()["head.linear.bias"]
+    outputs = learner.flat.named()["output.linear.bias"]
     outputs.copy_(torch.randn(len(outputs), generator=torch.Generator().manual_seed(0)))
     batch = batch_of(learner, learner.collect())
     return batch._replace(advantages=torch.zeros_like(batch.advantages))
@@ -294,7 +294,7 @@ def test_each_choice_of_a_multi_discrete_is_a_head() -> None:
 def test_the_coefficient_of_one_of_several_choices_acts_on_it_alone(settings: dict[str, Any]) -> None:
     plain, own = several_choices(vf_coef=0.0), several_choices(vf_coef=0.0, **settings)
     rollouts = [learner.collect() for learner in (plain, own)]
-    outputs = [learner.flat.named()["head.linear.weight"] for learner in (plain, own)]
+    outputs = [learner.flat.named()["output.linear.weight"] for learner in (plain, own)]
     for weight in outputs:  # away from equal choices, where an entropy has no gradient
         weight[:, 0] += torch.linspace(-1.0, 1.0, len(weight))
     first, second = (
@@ -359,7 +359,7 @@ def test_the_penalty_on_logits_leaves_numbers_alone() -> None:
             return self.observation_space.sample(), 0.0, False, False, {}
 
     learner = make_learner(Mixed, logit_penalty=1.0, normalize_advantage="none", n_epochs=1, batch_size=64)
-    bias = learner.flat.named()["head.linear.bias"]
+    bias = learner.flat.named()["output.linear.bias"]
     bias[2:] = 50.0
     assert learner.learn(learner.collect(), 1).update.values["train/logit_penalty"] == 0.0
     bias[:2] = 50.0

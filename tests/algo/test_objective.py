@@ -21,8 +21,8 @@ def indifferent(ent_coef: float, bias: list[float]) -> Learner:
     learner = make_learner(
         "surefoot/Bandit-v0", ent_coef=ent_coef, normalize_advantage="none", learning_rate=1e-2, batch_size=64
     )
-    learner.flat.named()["head.linear.bias"].copy_(torch.tensor(bias))
-    learner.flat.named()["critic.head.weight"].zero_()
+    learner.flat.named()["output.linear.bias"].copy_(torch.tensor(bias))
+    learner.flat.named()["critic.output.weight"].zero_()
     return learner
 
 
@@ -48,7 +48,7 @@ def test_without_entropy_bonus_and_advantage_the_actor_does_not_move() -> None:
     before = by_part(learner, values_of(learner))
     learn_without_reward(learner, 3)
     after = by_part(learner, values_of(learner))
-    assert torch.equal(before["head"], after["head"])
+    assert torch.equal(before["output"], after["output"])
     assert torch.equal(before["encoder"], after["encoder"])
 
 
@@ -69,8 +69,8 @@ def test_entropy_does_not_depend_on_the_size_of_the_batch() -> None:
 def sure_of_itself(logit: float, **settings: Any) -> tuple[Learner, Batch]:
     """A policy with the logits (logit, 0) everywhere, and a batch without advantage."""
     learner = make_learner(normalize_advantage="none", **settings)
-    learner.flat.named()["head.linear.weight"].zero_()
-    learner.flat.named()["head.linear.bias"].copy_(torch.tensor([logit, 0.0]))
+    learner.flat.named()["output.linear.weight"].zero_()
+    learner.flat.named()["output.linear.bias"].copy_(torch.tensor([logit, 0.0]))
     batch = batch_of(learner, learner.collect())
     return learner, batch._replace(advantages=torch.zeros_like(batch.advantages))
 
@@ -80,7 +80,7 @@ def test_logits_beyond_ten_are_pulled_back(logit: float, slope: float) -> None:
     """P08: c·(|l| − 10)² has the slope 2c·(|l| − 10), also where softmax has none any more."""
     learner, batch = sure_of_itself(logit, logit_penalty=0.1)
     gradient_of(learner, batch)
-    found = learner.policy.head.linear.bias.grad
+    found = learner.policy.output.linear.bias.grad
     assert found is not None
     assert found.tolist() == pytest.approx([0.2 * slope, 0.0], abs=1e-6)
 
@@ -105,7 +105,7 @@ def row_gradients(learner: Learner, batch: Batch, **changes: Any) -> list[Tensor
         alone = torch.zeros_like(batch.weight)
         alone[i] = 1.0
         gradient = gradient_of(learner, batch._replace(weight=alone), **changes)
-        found.append(by_part(learner, gradient)["head"].clone())
+        found.append(by_part(learner, gradient)["output"].clone())
     return found
 
 

@@ -67,7 +67,7 @@ def test_a_policy_is_brought_back_to_the_floor() -> None:
         learner = make_learner(
             "surefoot/Identity-v0", entropy_floor=floor, normalize_advantage="none", learning_rate=0.02, vf_coef=0.0
         )
-        learner.policy.head.linear.bias.data[0] = 4.0
+        learner.policy.output.linear.bias.data[0] = 4.0
         for parameter in learner.policy.critic.parameters():
             parameter.data.zero_()
         for _ in range(40):

@@ -49,7 +49,7 @@ def test_the_search_comes_near_a_brute_force_maximum(env: str) -> None:
     found = torch.zeros(6)
     for _ in range(30):
         result = term(inputs, (1.0, 0.5), term.draw(6))
-        assert (result.loss >= result.measured[1] - 1e-6).all()
+        assert (result.loss >= result.metrics[1] - 1e-6).all()
         found = torch.maximum(found, result.loss.detach())
     clean = learner.family.bind(inputs.parameters.detach())
     line = torch.linspace(-0.5, 0.5, 41)

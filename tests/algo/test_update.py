@@ -258,7 +258,7 @@ def test_a_loss_that_overflows_is_no_step(reward: float) -> None:
     assert torch.equal(values_of(learner), before)
 
 
-@pytest.mark.parametrize("part", ["critic.head.weight", "value_encoder.trunk.layers.0.bias"])
+@pytest.mark.parametrize("part", ["critic.output.weight", "value_encoder.trunk.layers.0.bias"])
 def test_a_critic_that_is_not_finite_is_found_before_the_update(part: str) -> None:
     learner = make_learner()
     rollout = learner.collect()

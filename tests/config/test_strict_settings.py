@@ -23,7 +23,7 @@ def nested(dotted: str, value: Any) -> dict[str, Any]:
     return {section: {name: value}} if section else {name: value}
 
 
-def complaint(**settings: Any) -> str:
+def validation_error(**settings: Any) -> str:
     with pytest.raises(ConfigError) as caught:
         from_flat(**settings)
     return str(caught.value)
@@ -71,14 +71,14 @@ def test_the_configuration_is_frozen() -> None:
     ids=str,
 )
 def test_an_unknown_keyword_names_the_nearest_right_one(settings: dict[str, Any], parts: list[str]) -> None:
-    message = complaint(**settings)
+    message = validation_error(**settings)
     assert [part for part in parts if part not in message] == []
 
 
 @pytest.mark.parametrize("name", ["hidden_sizes", "activation", "checkpoint_every", "log_std_init"])
 def test_a_setting_given_outside_its_section_is_shown_its_section(name: str) -> None:
     home = next(leaf for leaf in LEAVES if leaf.endswith(f".{name}"))
-    message = complaint(**{name: 8})
+    message = validation_error(**{name: 8})
     assert f"unknown setting {name!r}" in message
     assert home in message
 
@@ -262,7 +262,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("settings", "parts"), CONTRADICTIONS, ids=str)
 def test_settings_without_effect_together_are_refused(settings: dict[str, Any], parts: list[str]) -> None:
-    message = complaint(**settings)
+    message = validation_error(**settings)
     assert [part for part in parts if part not in message] == []
 
 
@@ -287,7 +287,7 @@ def test_the_longest_settings_of_memory_that_cut_anything_are_taken() -> None:
 
 
 def test_every_mistake_is_reported_at_once() -> None:
-    message = complaint(gamma=2.0, n_epochs=0, policy={"hiden_sizes": (8,)})
+    message = validation_error(gamma=2.0, n_epochs=0, policy={"hiden_sizes": (8,)})
     assert len(message.splitlines()) == 3
 
 
@@ -330,4 +330,4 @@ def test_a_ppo_record_and_flat_settings_add_up_or_are_refused() -> None:
 
 
 def test_a_setting_given_twice_with_two_values_is_refused() -> None:
-    assert "n_steps" in complaint(n_steps=16, ppo={"n_steps": 8})
+    assert "n_steps" in validation_error(n_steps=16, ppo={"n_steps": 8})

@@ -148,7 +148,7 @@ def test_the_range_may_be_a_tensor(case: Case) -> None:
 def test_twins_are_two_critics_with_their_own_old_predictions_averaged(case: Case) -> None:
     """C02."""
     critic = seen_critic(case)
-    first, second = critic.heads()["critic1"], critic.heads()["critic2"]
+    first, second = critic.parts()["critic1"], critic.parts()["critic2"]
     assert isinstance(first, Critic)
     assert isinstance(second, Critic)
     width = first.n_outputs
@@ -214,7 +214,7 @@ def test_a_support_that_moves_carries_the_predictions_along(case: Case) -> None:
 
 
 @every
-def test_measures_are_numbers(case: Case) -> None:
+def test_metrics_are_numbers(case: Case) -> None:
     critic = seen_critic(case)
     with torch.no_grad():
         found = critic.metrics(critic(features()).view(8, 4, -1), grid(), everything())
@@ -226,7 +226,7 @@ def test_measures_are_numbers(case: Case) -> None:
 
 
 @every
-def test_a_rollout_without_a_valid_row_changes_and_measures_nothing_by_mistake(case: Case) -> None:
+def test_a_rollout_without_a_valid_row_changes_and_logs_nothing_by_mistake(case: Case) -> None:
     critic = seen_critic(case)
     before = {name: x.clone() for name, x in critic.state_dict().items()}
     critic.update_statistics(torch.full((8, 4), torch.nan), ~everything())
@@ -235,12 +235,12 @@ def test_a_rollout_without_a_valid_row_changes_and_measures_nothing_by_mistake(c
 
 
 @every
-def test_reported_heads_hold_each_parameter_once(case: Case) -> None:
+def test_reported_parts_hold_each_parameter_once(case: Case) -> None:
     """O05."""
     critic = case.build()
-    held = [id(parameter) for head in critic.heads().values() for parameter in head.parameters()]
+    held = [id(parameter) for part in critic.parts().values() for parameter in part.parameters()]
     assert sorted(held) == sorted(id(parameter) for parameter in critic.parameters())
-    assert list(critic.heads()) == (["critic"] if case.has(twin="none") else ["critic1", "critic2"])
+    assert list(critic.parts()) == (["critic"] if case.has(twin="none") else ["critic1", "critic2"])
 
 
 @covering

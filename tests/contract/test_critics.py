@@ -166,7 +166,7 @@ def test_equal_generators_build_equal_critics(kind: str) -> None:
 def test_the_reported_heads_hold_each_parameter_once(kind: str) -> None:
     """O05."""
     critic = build(kind)
-    held = [id(parameter) for head in critic.heads().values() for parameter in head.parameters()]
+    held = [id(parameter) for part in critic.parts().values() for parameter in part.parameters()]
     assert sorted(held) == sorted(id(parameter) for parameter in critic.parameters())
 
 

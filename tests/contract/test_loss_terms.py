@@ -65,7 +65,9 @@ def learner_of(case: str, **more: Any) -> Learner:
     kind, env, settings = CASES[case]
     learner = make_learner(env, **settings | more)
     if kind is LogitPenalty:  # so that there is something to punish
-        learner.policy.head.linear.bias.data.copy_(torch.linspace(-LARGE_LOGITS, LARGE_LOGITS, learner.family.n_logits))
+        learner.policy.output.linear.bias.data.copy_(
+            torch.linspace(-LARGE_LOGITS, LARGE_LOGITS, learner.family.n_logits)
+        )
     return learner
 
 
@@ -108,8 +110,8 @@ def test_its_values_are_finite_and_one_per_row_or_one_for_all(case: str) -> None
     numbers = learner.plan.at(0, 1).terms[0]
     assert len(numbers) == len(term.numbers) >= 1
     result = term(inputs, numbers, term.draw(n_rows))
-    assert len(result.measured) == len(term.metrics)
-    for x in (result.loss, *result.measured):
+    assert len(result.metrics) == len(term.metrics)
+    for x in (result.loss, *result.metrics):
         assert x.shape in ((n_rows,), ())
         assert torch.isfinite(x).all()
     assert result.loss.requires_grad

@@ -79,9 +79,9 @@ def test_each_learns_only_its_own(case: Case) -> None:
 @every
 def test_the_heads_hold_every_parameter_once(case: Case) -> None:
     _, both = costed(case)
-    held = [id(parameter) for head in both.heads().values() for parameter in head.parameters()]
+    held = [id(parameter) for part in both.parts().values() for parameter in part.parameters()]
     assert sorted(held) == sorted(id(parameter) for parameter in both.parameters())
-    assert "cost_critic" in both.heads()
+    assert "cost_critic" in both.parts()
 
 
 def test_popart_keeps_what_was_predicted_of_the_cost() -> None:

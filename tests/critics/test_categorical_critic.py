@@ -145,11 +145,11 @@ def test_small_changes_of_the_returns_move_nothing() -> None:
     critic = build()
     first = torch.linspace(-1.0, 1.0, 8).view(4, 2)
     critic.update_statistics(first, valid(first))
-    before = critic.atoms.clone(), critic.head.weight.clone()
+    before = critic.atoms.clone(), critic.output.weight.clone()
     for factor in (1.2, 0.7, 1.4):
         critic.update_statistics(factor * first, valid(first))
     assert torch.equal(critic.atoms, before[0])
-    assert torch.equal(critic.head.weight, before[1])
+    assert torch.equal(critic.output.weight, before[1])
 
 
 def test_the_range_reaches_out_at_once_and_comes_back_slowly() -> None:

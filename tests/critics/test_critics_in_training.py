@@ -38,7 +38,7 @@ def test_the_value_loss_reaches_every_part_of_the_critic_and_nothing_of_the_acto
     gradient = gradient_of(learner, batch._replace(advantages=torch.zeros_like(batch.advantages)))
     parts = by_part(learner, gradient)
     own = {"value_encoder", "critic"} if twin == "none" else {"value_encoder", "critic1", "critic2"}
-    assert set(parts) == {"encoder", "head"} | own
+    assert set(parts) == {"encoder", "output"} | own
     for part, vector in parts.items():
         assert bool(vector.any()) == (part in own), part
     for slot in learner.flat.slots:
@@ -56,7 +56,7 @@ def test_a_shared_trunk_is_trained_by_the_value_loss(kind: str) -> None:
     batch = batch_of(learner, learner.collect())
     parts = by_part(learner, gradient_of(learner, batch._replace(advantages=torch.zeros_like(batch.advantages))))
     assert parts["encoder"].any()
-    assert not parts["head"].any()
+    assert not parts["output"].any()
 
 
 def test_rows_without_weight_do_not_train_a_distributional_critic() -> None:

@@ -32,14 +32,14 @@ def test_the_output_layer_is_rescaled_by_hand() -> None:
     inner = ScalarCritic(2, init())
     critic = PopArt(inner)
     with torch.no_grad():
-        inner.head.bias.fill_(0.5)
-    weight = inner.head.weight.detach().clone()
+        inner.output.bias.fill_(0.5)
+    weight = inner.output.weight.detach().clone()
     returns = torch.tensor([[1.0, 5.0]])
     critic.update_statistics(returns, valid(returns))
-    assert torch.equal(inner.head.weight.detach(), weight)  # the first only sets the unit
+    assert torch.equal(inner.output.weight.detach(), weight)  # the first only sets the unit
     critic.update_statistics(returns + 8.0, valid(returns))
-    torch.testing.assert_close(inner.head.weight.detach(), weight * 2.0 / 20.0**0.5)
-    torch.testing.assert_close(inner.head.bias.detach(), torch.tensor([-3.0 / 20.0**0.5]))
+    torch.testing.assert_close(inner.output.weight.detach(), weight * 2.0 / 20.0**0.5)
+    torch.testing.assert_close(inner.output.bias.detach(), torch.tensor([-3.0 / 20.0**0.5]))
 
 
 def test_parameters_stay_where_they_are_in_memory() -> None:
@@ -97,7 +97,7 @@ def test_without_returns_other_than_0_raw_predictions_are_0() -> None:
     """A07: what an untrained network puts out would drown small rewards."""
     inner = quantile()
     critic = PopArt(inner)
-    seen, weight = torch.ones(3, 1), inner.head.weight.detach().clone()
+    seen, weight = torch.ones(3, 1), inner.output.weight.detach().clone()
     for _ in range(3):
         assert not critic.mean(critic(seen)).any()
         assert not critic.risk(critic(seen), 0.1).any()
@@ -106,7 +106,7 @@ def test_without_returns_other_than_0_raw_predictions_are_0() -> None:
         critic.update_statistics(nothing, valid(nothing))
     returns = torch.tensor([[1e-6, 3e-6]])
     critic.update_statistics(returns, valid(returns))
-    assert torch.equal(inner.head.weight, weight)  # they only set the unit
+    assert torch.equal(inner.output.weight, weight)  # they only set the unit
     # of three rollouts of zeros and one of {1, 3} millionths: mean ½, variance ¼·1 + 3/16·2²
     assert float(critic.scale.mean) == pytest.approx(0.5e-6)
     assert float(critic.scale.std) == pytest.approx(1e-6)

@@ -7,6 +7,7 @@ import pytest
 from policy.test_own_encoder import SMALL, Fourier, LastSeen, agent
 from surefoot import PPO
 from surefoot.errors import ConfigError
+from surefoot.policy.memory import MEMORIES
 
 
 def test_compiling_an_own_encoder_is_refused_by_name_and_auto_runs_in_plain_torch(
@@ -20,9 +21,9 @@ def test_compiling_an_own_encoder_is_refused_by_name_and_auto_runs_in_plain_torc
 
 
 def test_a_memory_of_someone_else_runs_in_plain_torch_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.policy.policy.build_memory", lambda config, n_inputs, init: LastSeen(n_inputs))
+    monkeypatch.setitem(MEMORIES, "last", lambda n_inputs, config, activation, init: LastSeen(n_inputs))
     monkeypatch.setattr("surefoot.fast.acceleration.PAYING_KERNEL_STEPS", 1)
-    memory = {"kind": "gru"}
+    memory = {"kind": "last"}
     trained = PPO("CartPole-v1", memory=memory, **SMALL).learn(64)
     assert trained.learner.compiled_parts == (False, False)
     with pytest.raises(ConfigError, match="the memory LastSeen cannot be compiled"):

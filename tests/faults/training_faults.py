@@ -123,7 +123,7 @@ def poison(agent: PPO, place: str, value: float, at: int, undo: ExitStack) -> No
 
         critic.loss = spoiled_loss  # type: ignore[method-assign,assignment]
     elif place == "gradient":
-        parameter = next(learner.policy.head.parameters())
+        parameter = next(learner.policy.output.parameters())
         parameter.register_hook(lambda g: spoil(g) if next(calls) >= at else g)  # type: ignore[no-untyped-call]
 
 

@@ -31,9 +31,9 @@ def env_raises(p: float = 0.0005, steps: int = 200_000, workers: int = 4) -> dic
     from surefoot import PPO
 
     with tempfile.TemporaryDirectory() as folder:
-        tally = Path(folder, "tally")
-        tally.touch()
-        factory = partial(Unreliable, p, str(tally))
+        raised_file = Path(folder, "raised_file")
+        raised_file.touch()
+        factory = partial(Unreliable, p, str(raised_file))
         agent = PPO(factory, n_envs=8, workers=workers, n_steps=256, n_epochs=1, seed=0)
         try:
             agent.learn(steps)
@@ -42,7 +42,7 @@ def env_raises(p: float = 0.0005, steps: int = 200_000, workers: int = 4) -> dic
             return {
                 "env_steps": agent.num_timesteps,
                 "completed": agent.num_timesteps >= steps,
-                "raised": tally.stat().st_size,
+                "raised": raised_file.stat().st_size,
                 "counted": envs.n_restarts,
             }
         finally:

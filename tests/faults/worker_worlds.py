@@ -149,14 +149,14 @@ class Obedient(gymnasium.Env[Array, np.int64]):
 
 
 class Unreliable(gymnasium.Env[Array, np.int64]):
-    """Raises with a probability per step; one byte goes to ``tally`` each time, to be counted from outside."""
+    """Raises with a probability per step; one byte goes to ``raised_file`` each time, to be counted from outside."""
 
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it on the instance
 
-    def __init__(self, p: float, tally: str, episode_length: int = 50) -> None:
+    def __init__(self, p: float, raised_file: str, episode_length: int = 50) -> None:
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = spaces.Discrete(2)
-        self._p, self._tally, self._length = p, tally, episode_length
+        self._p, self._raised_file, self._length = p, raised_file, episode_length
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
@@ -166,8 +166,8 @@ class Unreliable(gymnasium.Env[Array, np.int64]):
 
     def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         if self.np_random.random() < self._p:
-            with open(self._tally, "ab", buffering=0) as tally:
-                tally.write(b".")
+            with open(self._raised_file, "ab", buffering=0) as raised_file:
+                raised_file.write(b".")
             raise RuntimeError("bad luck")
         self._steps += 1
         return self._observe(), float(action), False, self._steps >= self._length, {}

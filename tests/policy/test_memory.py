@@ -51,7 +51,7 @@ def test_a_sequence_at_once_is_the_same_step_by_step(kind: str, layers: int, out
 
 @every_kind
 def test_rows_of_padded_sequences_are_those_of_each_alone(kind: str) -> None:
-    """Three sequences of 3, 1 and 2 rows, one after the other; what fills them up is not read back."""
+    """Three sequences of 3, 1 and 2 rows, one after the other; padding is not read back."""
     memory = memory_of(kind)
     features, start = torch.randn(6, F), torch.randn(3, memory.state_size)
     sequences = SequenceBatch(torch.tensor([3, 1, 2]), torch.tensor([2, 0, 1]), start[[1, 2, 0]])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from surefoot import PPO
 from surefoot.errors import ConfigError
-from surefoot.policy.memory import Memory
+from surefoot.policy.memory import MEMORIES, Memory
 from surefoot.policy.own_encoder import OwnEncoder
 from surefoot.spaces import Layout
 
@@ -136,19 +136,21 @@ class LastSeen(Memory):
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
-        self.state_size, self.n_outputs, self.hidden = n_features, 2 * n_features, slice(0, n_features)
+        self.state_size = self.n_outputs = 2 * n_features
+        self.hidden = slice(0, self.state_size)
 
     def finish(self, hidden: Tensor) -> Tensor:
-        return torch.cat([hidden, hidden], -1)
+        return hidden
 
     def sequences(self, features: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        before = torch.cat([start.unsqueeze(1), features[:, :-1]], 1)
-        return torch.cat([features, before], -1), features[:, -1]
+        first = start[:, : features.shape[-1]]
+        outputs = torch.cat([features, torch.cat([first.unsqueeze(1), features[:, :-1]], 1)], -1)
+        return outputs, outputs[:, -1]
 
 
 def test_a_memory_of_someone_else_is_trained_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.policy.policy.build_memory", lambda config, n_inputs, init: LastSeen(n_inputs))
-    assert PPO("CartPole-v1", memory={"kind": "gru"}, **SMALL).learn(64).num_timesteps == 64
+    monkeypatch.setitem(MEMORIES, "last", lambda n_inputs, config, activation, init: LastSeen(n_inputs))
+    assert PPO("CartPole-v1", memory={"kind": "last"}, **SMALL).learn(64).num_timesteps == 64
 
 
 def test_the_critic_may_have_layers_of_its_own_sizes() -> None:
@@ -156,6 +158,6 @@ def test_the_critic_may_have_layers_of_its_own_sizes() -> None:
     shapes = {name: tuple(x.shape) for name, x in trained.learner.flat.named().items()}
     assert shapes["encoder.trunk.layers.0.weight"] == (8, 4)
     assert shapes["value_encoder.trunk.layers.0.weight"] == (32, 4)
-    assert shapes["critic.inner.head.weight"] == (1, 16)
+    assert shapes["critic.inner.output.weight"] == (1, 16)
     with pytest.raises(ConfigError, match=r"critic_hidden_sizes needs policy\.shared = false"):
         PPO("CartPole-v1", policy={"shared": True, "critic_hidden_sizes": (8,)}, **SMALL)

@@ -89,7 +89,7 @@ def test_the_initial_spread_can_be_chosen() -> None:
 @every_action
 def test_head_gains(action: str) -> None:
     policy, _ = build(action)
-    (head,) = (m for m in policy.head.modules() if isinstance(m, nn.Linear))
+    (head,) = (m for m in policy.output.modules() if isinstance(m, nn.Linear))
     weight = head.weight if head.weight.shape[0] <= head.weight.shape[1] else head.weight.T
     assert torch.allclose(weight @ weight.T, 1e-4 * torch.eye(len(weight)), atol=1e-7)
     assert not head.bias.any()
@@ -131,13 +131,13 @@ def differentiated(term: str, shared: bool) -> dict[str, float]:
 def test_separate_trunks_learn_from_their_own_loss_only() -> None:
     """C09."""
     actor, critic = differentiated("actor", False), differentiated("critic", False)
-    assert {part for part, size in actor.items() if size > 0} == {"encoder", "head"}
+    assert {part for part, size in actor.items() if size > 0} == {"encoder", "output"}
     assert {part for part, size in critic.items() if size > 0} == {"value_encoder", "critic"}
 
 
 def test_a_shared_trunk_learns_from_both_losses() -> None:
     actor, critic = differentiated("actor", True), differentiated("critic", True)
-    assert {part for part, size in actor.items() if size > 0} == {"encoder", "head"}
+    assert {part for part, size in actor.items() if size > 0} == {"encoder", "output"}
     assert {part for part, size in critic.items() if size > 0} == {"encoder", "critic"}
 
 

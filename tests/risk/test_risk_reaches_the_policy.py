@@ -20,7 +20,7 @@ from surefoot.errors import EnvError, NonFiniteError, RiskError, SurefootWarning
 from surefoot.train.ppo import PPO
 
 Info = dict[str, Any]
-ACTOR, CRITIC = ("encoder", "head"), ("value_encoder", "critic")
+ACTOR, CRITIC = ("encoder", "output"), ("value_encoder", "critic")
 TERMS: dict[str, dict[str, Any]] = {
     "objective": {"kind": "cvar_objective", "alpha": 0.4, "cvar_weight": 1.0},
     "constraint": {"kind": "cvar_constraint", "alpha": 0.4, "limit_per_episode": 0.9},
@@ -64,12 +64,12 @@ def estimates_of(learner: Learner) -> tuple[Estimates, dict[str, Tensor]]:
 @pytest.mark.parametrize("critic", ["scalar", "quantile", "categorical"])
 def test_the_actor_gets_another_gradient_and_the_critic_the_same(risk: dict[str, Any], critic: str) -> None:
     neutral, plain = estimates_of(arm(critic={"kind": critic}))
-    averse, shaped = estimates_of(arm(critic={"kind": critic}, risk=risk))
+    averse, adjusted = estimates_of(arm(critic={"kind": critic}, risk=risk))
     for part in ACTOR:
-        assert not torch.equal(plain[part], shaped[part])
-    torch.testing.assert_close(plain["critic"], shaped["critic"], rtol=1e-5, atol=1e-7)
+        assert not torch.equal(plain[part], adjusted[part])
+    torch.testing.assert_close(plain["critic"], adjusted["critic"], rtol=1e-5, atol=1e-7)
     assert bool(plain["critic"].any())
-    assert bool(shaped["shortfall_critic"].any())
+    assert bool(adjusted["shortfall_critic"].any())
     assert torch.equal(neutral.returns, averse.returns)
     assert torch.equal(neutral.values, averse.values)
 
@@ -116,8 +116,8 @@ def test_without_a_risk_term_equal_rewards_leave_the_actor_where_it_is_and_with_
 
     still = moved(gamma=0.0)
     assert not any(bool(still[part].any()) for part in ACTOR)
-    shaped = moved(gamma=0.0, risk={"kind": "cost_constraint", "limit_per_episode": 0.5})
-    assert all(bool(shaped[part].any()) for part in (*ACTOR, *CRITIC, "cost_critic"))
+    adjusted = moved(gamma=0.0, risk={"kind": "cost_constraint", "limit_per_episode": 0.5})
+    assert all(bool(adjusted[part].any()) for part in (*ACTOR, *CRITIC, "cost_critic"))
 
 
 def test_harm_becomes_rare_although_rewards_say_nothing() -> None:
@@ -133,7 +133,7 @@ def test_harm_becomes_rare_although_rewards_say_nothing() -> None:
 def test_a_shared_trunk_serves_the_cost_critic_too() -> None:
     limit = {"kind": "cost_constraint", "limit_per_episode": 0.2}
     learner = make_learner(Harm, policy={"hidden_sizes": (8,), "shared": True}, risk=limit)
-    assert set(learner.flat.slices) == {"encoder", "head", "critic", "cost_critic"}
+    assert set(learner.flat.slices) == {"encoder", "output", "critic", "cost_critic"}
     iterate(learner, 2)
 
 

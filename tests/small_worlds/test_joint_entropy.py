@@ -83,7 +83,7 @@ def test_without_reward_the_joint_entropy_rises_to_its_largest_value(env: type[I
 
 def test_the_largest_joint_entropy_is_kept() -> None:
     agent = agent_on(Indifferent)
-    agent.learner.flat.named()["head.linear.bias"][1] = math.log(8.0)
+    agent.learner.flat.named()["output.linear.bias"][1] = math.log(8.0)
     assert joint_entropy(agent) == pytest.approx(math.log(9.0), abs=0.01)
     agent.learn(25 * 64)
     assert joint_entropy(agent) == pytest.approx(math.log(9.0), abs=0.01)

@@ -46,7 +46,7 @@ def test_following_the_rewards_of_some_envs_gives_what_stepping_all_gives() -> N
     rng, start = np.random.default_rng(0), np.ones(2, np.bool_)
     reward = np.zeros(2)
     for t in range(7):
-        followed.follow(np.arange(2), reward, start)
+        followed.update_rows(np.arange(2), reward, start)
         np.testing.assert_allclose(followed.running, stepped.running)
         np.testing.assert_allclose(followed.weight, stepped.weight)
         reward, start = rng.normal(size=2), np.array([t == 3, t == 5])

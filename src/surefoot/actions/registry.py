@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gymnasium import spaces
@@ -14,13 +14,14 @@ from surefoot.actions.distribution import Family
 from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.heads import HeadSpec, heads_of, parts_of
 from surefoot.actions.tanh_gaussian import TanhGaussianFamily
+from surefoot.config import accept_names_of
 from surefoot.errors import ConfigError, UnsupportedSpaceError
 
 GAUSSIAN = {"gaussian": DiagonalGaussianFamily, "tanh_gaussian": TanhGaussianFamily}
 """For a Box, with ``log_std_init`` and ``state_dependent_std``."""
-OTHER = {"beta": BetaFamily}
-"""For a Box, without settings."""
-KINDS = ("auto", *GAUSSIAN, *OTHER)
+BOX_FAMILIES: dict[str, Callable[[spaces.Box], Family]] = {"beta": BetaFamily}
+"""For a Box, without settings, by the name that ``policy.distribution`` has."""
+accept_names_of(BOX_FAMILIES, "policy.distribution")
 
 
 def family_for(
@@ -36,8 +37,9 @@ def family_for(
     belong to the two Gaussian kinds. A setting that would have no effect on this space is an error (P12). `heads` says
     how the parts of the action depend on each other; a MultiDiscrete, Dict or Tuple has heads also without.
     """
-    if kind not in KINDS:
-        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(KINDS)}.")
+    kinds = ("auto", *GAUSSIAN, *BOX_FAMILIES)
+    if kind not in kinds:
+        raise ConfigError(f"kind={kind!r} is no action distribution; choose one of {', '.join(kinds)}.")
     if not abs(log_std_init) <= LOG_STD_LIMIT:
         raise ConfigError(f"log_std_init={log_std_init} must be within ±{LOG_STD_LIMIT:g}.")
     if heads is None and isinstance(space, spaces.Box):
@@ -67,9 +69,9 @@ def family_for(
 
 
 def _box_family(space: spaces.Box, kind: str, log_std_init: float, state_dependent_std: bool) -> Family:
-    if kind in OTHER:
+    if kind in BOX_FAMILIES:
         _refuse_std_options(f"kind={kind!r}", log_std_init, state_dependent_std)
-        return OTHER[kind](space)
+        return BOX_FAMILIES[kind](space)
     return GAUSSIAN["gaussian" if kind == "auto" else kind](space, log_std_init, state_dependent_std)
 
 

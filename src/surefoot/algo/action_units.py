@@ -10,7 +10,7 @@ from torch import Tensor
 from surefoot.actions.distribution import Family
 from surefoot.optim.flat import FlatParameters
 
-OUTPUT_LAYER = ("head.linear.weight", "head.linear.bias", "head.free")
+OUTPUT_LAYER = ("output.linear.weight", "output.linear.bias", "output.state_independent")
 
 
 def in_box_units(tensors: Mapping[str, Tensor], flat: FlatParameters, family: Family) -> dict[str, Tensor]:
@@ -21,11 +21,11 @@ def in_box_units(tensors: Mapping[str, Tensor], flat: FlatParameters, family: Fa
     units, found = family.output_units(), dict(tensors)
     scale, shift = units.scale.to(torch.float32), units.shift.to(torch.float32)
     slots = {slot.name: slot for slot in flat.slots if slot.name in OUTPUT_LAYER}
-    weight, bias, free = (f"policy/{name}" for name in OUTPUT_LAYER)
+    weight, bias, independent = (f"policy/{name}" for name in OUTPUT_LAYER)
     found[weight] = tensors[weight] / scale.unsqueeze(1)
     found[bias] = (tensors[bias] - shift) / scale
-    if free in tensors:
-        found[free] = tensors[free] - units.state_independent_shift.to(torch.float32)
+    if independent in tensors:
+        found[independent] = tensors[independent] - units.state_independent_shift.to(torch.float32)
     for name, power in (("optimizer/mean", 1), ("optimizer/square", 2)):
         moments = found[name] = tensors[name].clone()
         for layer in OUTPUT_LAYER[:2]:

@@ -121,7 +121,7 @@ class HeadNorms:
 
     def __init__(self, flat: FlatParameters) -> None:
         slots = {slot.name: slot for slot in flat.slots}
-        self._weight, self._bias = slots["head.linear.weight"], slots["head.linear.bias"]
+        self._weight, self._bias = slots["output.linear.weight"], slots["output.linear.bias"]
 
     def __call__(self, gradient: Tensor) -> Tensor:
         """Gradient [P] -> [n_outputs]."""

@@ -49,7 +49,7 @@ class TermResult(NamedTuple):
 
     loss: Tensor
     """Before its coefficient."""
-    measured: tuple[Tensor, ...]
+    metrics: tuple[Tensor, ...]
     """One for each of the term's `metrics`, in their order."""
 
 
@@ -63,7 +63,7 @@ class LossTerm(ABC):
     name: ClassVar[str]
     """How its state and its coefficient are called."""
     metrics: ClassVar[tuple[TermMetric, ...]]
-    """What it measures in each minibatch."""
+    """What it logs of each minibatch."""
     needs_masks: ClassVar[bool] = False
     """Whether it binds distributions of its own, so that the batch must keep the masks of legal actions."""
     compilable: ClassVar[bool] = False

@@ -1,6 +1,7 @@
 """The table of all metrics: log key, of what it is computed, how it is reduced, unit and meaning.
 
-A new metric of something that is known already is one line here. ``of`` says how it is computed:
+A new metric of something that is known already is one line here, or in code of one's own
+``OF_ROLLOUT.append(Metric(…))``. ``of`` says how it is computed:
 
 - `OF_ROWS`: a function of `Rows`, one value for each row of all minibatches with a finite gradient;
 - `OF_TERMS`: the same, declared by loss terms (`LossTerm.metrics`);
@@ -82,7 +83,7 @@ def _skipped(update: UpdateRecord) -> bool:
     return update.skipped_steps > 0
 
 
-OF_ROWS: tuple[Metric[Rows, Tensor], ...] = (
+OF_ROWS: list[Metric[Rows, Tensor]] = [
     Metric("train/loss", lambda r: r.terms.loss, "mean", "1", "What is minimized: the sum of all loss terms."),
     Metric("train/policy_gradient_loss", lambda r: r.terms.policy, "mean", "1", "Clipped surrogate loss."),
     Metric("train/value_loss", lambda r: r.terms.value, "mean", "1", "Loss of the critic, before vf_coef."),
@@ -159,20 +160,20 @@ OF_ROWS: tuple[Metric[Rows, Tensor], ...] = (
         "share",
         f"Rows with |log-ratio| > {LOG_RATIO_EXTREME:g}: no small policy step.",
     ),
-)
+]
 
 
 def term_metrics(terms: Iterable[type[LossTerm] | LossTerm]) -> tuple[Metric[Rows, Tensor], ...]:
     """What loss terms declare, as entries of the table; they are computed in the order of the terms."""
     declared_by_terms = [metric for term in terms for metric in term.metrics]
     return tuple(
-        Metric(metric.key, partial(_measured, i), metric.reduce, metric.unit, metric.meaning)
+        Metric(metric.key, partial(_of_term, i), metric.reduce, metric.unit, metric.meaning)
         for i, metric in enumerate(declared_by_terms)
     )
 
 
-def _measured(i: int, rows: Rows) -> Tensor:
-    return rows.terms.measured[i]
+def _of_term(i: int, rows: Rows) -> Tensor:
+    return rows.terms.metrics[i]
 
 
 def coefficient_key(term: type[LossTerm] | LossTerm) -> str:
@@ -183,7 +184,7 @@ def coefficient_key(term: type[LossTerm] | LossTerm) -> str:
 OF_TERMS = term_metrics(LOSS_TERMS)
 """Of the loss terms that are known; logged where they are used."""
 
-OF_ROLLOUT: tuple[Metric[RolloutData, Tensor | None], ...] = (
+OF_ROLLOUT: list[Metric[RolloutData, Tensor | None]] = [
     Metric("train/advantage_mean", lambda d: d.advantages, "mean", "return", "Advantages before normalization."),
     Metric("train/advantage_std", lambda d: d.advantages, "std", "return", "Their standard deviation."),
     Metric("train/advantage_min", lambda d: d.advantages, "min", "return", "The smallest."),
@@ -222,9 +223,9 @@ OF_ROLLOUT: tuple[Metric[RolloutData, Tensor | None], ...] = (
         "Entries of Gaussian Box actions that were clipped to a bound.",
     ),
     Metric("train/std", lambda d: d.stds, "mean", "action", "σ of Gaussian Box actions, in the units of the env."),
-)
+]
 
-OF_HEADS: tuple[Metric[HeadRows, Tensor], ...] = (
+OF_HEADS: list[Metric[HeadRows, Tensor]] = [
     Metric("train/head/<head>/ratio", lambda h: h.ratio, "mean", "1", "Importance ratio of the head."),
     Metric("train/head/<head>/approx_kl", lambda h: h.kl, "mean", "nats", "KL(old ‖ new) of the head."),
     Metric(
@@ -243,10 +244,10 @@ OF_HEADS: tuple[Metric[HeadRows, Tensor], ...] = (
         "H/ln(number of legal choices), over the rows with more than one.",
         among=lambda h: h.inverse_log_legal > 0,
     ),
-)
+]
 """NaN without rows that count (F03)."""
 
-OF_HEAD_RECORDS: tuple[Metric[HeadRecord, float | None], ...] = (
+OF_HEAD_RECORDS: list[Metric[HeadRecord, float | None]] = [
     Metric(
         "train/head/<head>/count", lambda h: h.count, "count", "steps", "Steps of the rollout in which it was active."
     ),
@@ -258,11 +259,11 @@ OF_HEAD_RECORDS: tuple[Metric[HeadRecord, float | None], ...] = (
         "1",
         "Entropy coefficient of its own, if it has one.",
     ),
-)
+]
 
 Number = float | Mapping[str, float] | None
 
-OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
+OF_UPDATE: list[Metric[UpdateRecord, Number]] = [
     Metric(
         "train/kl_last", lambda u: u.kl_last, "value", "nats", "KL of the last minibatch: how far this update went."
     ),
@@ -384,7 +385,7 @@ OF_UPDATE: tuple[Metric[UpdateRecord, Number], ...] = (
         "Log-ratios that were infinite in skipped steps.",
         _skipped,
     ),
-)
+]
 
 EPISODES, EVALUATION, CLOCK = "rollout/episode_statistics.py", "evaluate/episodes.py", "train/loop.py"
 LEARNER, RISK, TAIL, COST = "algo/learner.py", "risk/", "risk/shortfall.py", "risk/cost.py"

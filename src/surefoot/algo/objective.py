@@ -1,4 +1,4 @@
-"""The loss of one minibatch, term by term, and what is measured on the way."""
+"""The loss of one minibatch, term by term, and their metrics."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ class Terms(NamedTuple):
     ratio: Tensor
     heads: tuple[Tensor, Tensor] | None = None
     """Log-ratio and entropy by head [A, B], 0 where it is inactive, if the action has heads."""
-    measured: tuple[Tensor, ...] = ()
+    metrics: tuple[Tensor, ...] = ()
     """What loss terms that were added say, one for each of their `LossTerm.metrics`."""
 
     def stacked(self) -> Tensor:
         """[R, B] all of them in one tensor but the ratio, which follows from the log-ratio; last those by head."""
         each: Any = self[:N_STACKED]
-        if self.measured:
-            each = (*each, *(x.expand_as(self.loss) for x in self.measured))
+        if self.metrics:
+            each = (*each, *(x.expand_as(self.loss) for x in self.metrics))
         rows = torch.stack([x.to(self.loss.dtype) for x in each])
         return rows if self.heads is None else torch.cat([rows, *self.heads])
 
     @staticmethod
-    def unstacked(rows: Tensor, bound: Bound, n_measured: int = 0) -> Terms:
+    def unstacked(rows: Tensor, bound: Bound, n_metrics: int = 0) -> Terms:
         """The inverse of `stacked`."""
-        first_head = N_STACKED + n_measured
+        first_head = N_STACKED + n_metrics
         own = rows[:N_STACKED].unbind()
         ratio = importance_ratio(own[Terms._fields.index("log_ratio")], bound=bound)
         by_head = rows[first_head:].chunk(2) if rows.shape[0] > first_head else None
@@ -114,7 +114,7 @@ def with_added_terms(
     inputs = TermInputs(parameters, distribution, batch, terms.log_ratio, terms.policy, terms.entropy, added.forward)
     for term, drawn, numbers in zip(added.terms, added.drawn, coefficients.terms, strict=True):
         result = term(inputs, numbers, drawn)
-        terms = terms._replace(loss=terms.loss + numbers[0] * result.loss, measured=(*terms.measured, *result.measured))
+        terms = terms._replace(loss=terms.loss + numbers[0] * result.loss, metrics=(*terms.metrics, *result.metrics))
     return terms
 
 

@@ -35,7 +35,7 @@ KL_SLACK = 1.5
 
 
 class StepResult(NamedTuple):
-    """What a step measures, and what became of its gradient."""
+    """The metrics of a step, and what became of its gradient."""
 
     step_metrics: StepMetrics
     squared_norms: Tensor
@@ -167,7 +167,7 @@ class EagerStep(Step):
         return StepResult(step_metrics, squared_norms, APPLIED)
 
     def gradient(self, batch: Batch, coefficients: Coefficients) -> StepMetrics:
-        """Write the gradient into the flat gradient vector; what was measured.
+        """Write the gradient into the flat gradient vector; its metrics.
 
         The pieces' sums add up to that of the whole, and one division by the whole weight makes the mean: pieces of any
         size and any mask give the same gradient (O01).
@@ -192,7 +192,7 @@ class EagerStep(Step):
 
 
 def combine(pieces: list[StepMetrics]) -> StepMetrics:
-    """What several pieces measured as that of the whole: sums add up, extremes are taken, rows follow each other."""
+    """The metrics of several pieces as those of the whole: sums add up, extremes are taken, rows follow each other."""
     if len(pieces) == 1:
         return pieces[0]
     losses, largest, divergences, rows = zip(*pieces, strict=True)

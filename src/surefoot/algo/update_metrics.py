@@ -21,7 +21,7 @@ from surefoot.math.surrogate import Bound
 from surefoot.rollout.buffer import Rollout
 
 MANY_ROWS = 1 << 18
-"""Rows that wait to be reduced: few enough to hold, enough to make the operations' overhead negligible."""
+"""Rows that are kept until they are reduced: few enough to hold, enough to make the operations' overhead negligible."""
 
 
 class Worst(NamedTuple):
@@ -40,14 +40,14 @@ def largest_log_ratio(terms: Terms, row: Tensor) -> Worst:
     return Worst(int(row[i]), head, "log_ratio", float(terms.log_ratio[i]))
 
 
-def first_non_finite(stacked: Tensor, row: Tensor, bound: Bound, n_measured: int = 0) -> Worst | None:
+def first_non_finite(stacked: Tensor, row: Tensor, bound: Bound, n_metrics: int = 0) -> Worst | None:
     """The first row of `Terms.stacked` [R, B] with a number that is not finite; None if the gradient alone is not. The
     log-ratio is named before what follows from it."""
     bad = (~torch.isfinite(stacked[:N_STACKED])).any(0)
     if not bool(bad.any()):
         return None
     i = int(bad.int().argmax())
-    terms = Terms.unstacked(stacked[:, i : i + 1], bound, n_measured)
+    terms = Terms.unstacked(stacked[:, i : i + 1], bound, n_metrics)
     names = ("log_ratio", *Terms._fields[1:N_STACKED], "loss")
     quantity = next(name for name in names if not bool(torch.isfinite(getattr(terms, name))))
     head = None
@@ -67,17 +67,17 @@ class RowMetrics:
         of_terms: tuple[Metric[Rows, Tensor], ...] = (),
     ) -> None:
         self._clip_range, self._config, self._heads = clip_range, config, heads
-        self._n_measured = len(of_terms)
-        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._n_waiting = 0
+        self._n_metrics = len(of_terms)
+        self._kept: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._n_kept = 0
         self._reducer = RowReducer((*OF_ROWS, *of_terms))
         self.worst: Worst | None = None
 
     def add(self, stacked: Tensor, weight: Tensor, row: Tensor) -> None:
         """`Terms.stacked` [R, B] of a minibatch, the weights of its rows and their places in the rollout [B]."""
-        self._waiting.append((stacked, weight, row))
-        self._n_waiting += weight.shape[0]
-        if self._n_waiting >= MANY_ROWS:
+        self._kept.append((stacked, weight, row))
+        self._n_kept += weight.shape[0]
+        if self._n_kept >= MANY_ROWS:
             self._reduce()
 
     def values(self) -> dict[str, float]:
@@ -86,17 +86,17 @@ class RowMetrics:
         return self._reducer.values()
 
     def _reduce(self) -> None:
-        if not self._waiting:
+        if not self._kept:
             return
-        stacked, weight, row = (torch.cat(parts, -1) for parts in zip(*self._waiting, strict=True))
-        self._waiting.clear()
-        self._n_waiting = 0
+        stacked, weight, row = (torch.cat(parts, -1) for parts in zip(*self._kept, strict=True))
+        self._kept.clear()
+        self._n_kept = 0
         counts = weight > 0
         if not bool(counts.all()):
             stacked, row = stacked[:, counts], row[counts]
         if not row.shape[0]:
             return
-        terms = Terms.unstacked(stacked, self._config.log_ratio_bound, self._n_measured)
+        terms = Terms.unstacked(stacked, self._config.log_ratio_bound, self._n_metrics)
         if self._heads is None or terms.heads is None:
             divergence = estimated_divergence(terms.log_ratio, self._config.kl_estimator)
         else:
@@ -120,7 +120,7 @@ class UpdateMetrics:
     ) -> None:
         self._parts, self._coefficients, self._config, self._heads = parts, coefficients, config, heads
         self._added, of_terms = terms, term_metrics(terms)
-        self._n_measured = len(of_terms)
+        self._n_metrics = len(of_terms)
         self._rows = RowMetrics(coefficients.clip_range, config, heads, of_terms)
         self._squared_norms: list[Tensor] = []
         self._divergences: list[tuple[Tensor, Tensor]] = []
@@ -154,7 +154,7 @@ class UpdateMetrics:
             stacked = step_metrics.rows[:, weight > 0]
             if self._non_finite_row is None:
                 bound, counted = self._config.log_ratio_bound, row[weight > 0]
-                self._non_finite_row = first_non_finite(stacked, counted, bound, self._n_measured)
+                self._non_finite_row = first_non_finite(stacked, counted, bound, self._n_metrics)
             log_ratio = self._terms(stacked).log_ratio
             self._nan_count += int(torch.isnan(log_ratio).sum())
             self._inf_count += int(torch.isinf(log_ratio).sum())
@@ -217,7 +217,7 @@ class UpdateMetrics:
         return from_rows, float(divergence.mean())
 
     def _terms(self, stacked: Tensor) -> Terms:
-        return Terms.unstacked(stacked, self._config.log_ratio_bound, self._n_measured)
+        return Terms.unstacked(stacked, self._config.log_ratio_bound, self._n_metrics)
 
     def _all_norms(self) -> tuple[Tensor, Tensor]:
         """Squared gradient norms, of the parts and of what `HeadNorms` finds, in each minibatch."""

@@ -47,8 +47,8 @@ class Parser(argparse.ArgumentParser):
         first = unknown[0]
         name = first.removeprefix("--").partition("=")[0]
         hint = nearest_option(name, options) if first.startswith("-") else ""
-        complain: Parser = parser
-        complain.error(f"unknown argument {first}{hint}")
+        owner: Parser = parser
+        owner.error(f"unknown argument {first}{hint}")
 
 
 def normalize_argv(argv: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from surefoot.config.schema import (
     RiskConfig,
     RunConfig,
 )
-from surefoot.config.section import Section
+from surefoot.config.section import Section, accept_names_of
 
 __all__ = [
     "Config",
@@ -26,6 +26,7 @@ __all__ = [
     "Section",
     "UPGDConfig",
     "VGSConfig",
+    "accept_names_of",
     "config_hash",
     "from_dict",
     "from_flat",

@@ -55,7 +55,11 @@ MAX_SHOWN = 200
 
 
 def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested sections that an older version wrote, under the names of today."""
+    """Nested sections that an older version wrote, under the names of today.
+
+    All settings are written, those of a risk that is off too. Defaults have changed since, so that they would look
+    as if someone had set them.
+    """
     found = dict(data)
     for (section, old), new in RENAMED.items():
         part = found.get(section)

@@ -18,7 +18,7 @@ USED: dict[str, frozenset[str]] = {
     "cvar_constraint": frozenset({"alpha", *_LIMITS, *_OF_EPISODES, *_MULTIPLIER}),
     "cost_constraint": frozenset({"cost_key", *_LIMITS, *_MULTIPLIER}),
 }
-"""The fields that each kind reads."""
+"""The fields that each kind reads; one that a caller has registered may read all."""
 
 
 def risk_errors(risk: RiskConfig) -> list[str]:
@@ -34,7 +34,9 @@ def risk_errors(risk: RiskConfig) -> list[str]:
 
 
 def _unused(risk: RiskConfig) -> list[str]:
-    found = []
+    found: list[str] = []
+    if risk.kind not in USED:
+        return found
     for name, field in type(risk).model_fields.items():
         if name == "kind" or name in USED[risk.kind] or getattr(risk, name) == field.default:
             continue

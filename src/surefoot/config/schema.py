@@ -16,6 +16,7 @@ from surefoot.config.section import (
     Fraction,
     Pair,
     Positive,
+    Registered,
     Scheduled,
     Section,
     Sizes,
@@ -50,8 +51,8 @@ class PPOConfig(Section):
     clip_range: Annotated[float | str, within(0.0, 10.0)] = 0.2
     """How far the probability ratio may move from 1 before its gradient is cut."""
     clip_range_vf: Annotated[float | str, within(0.0)] | None = None
-    """How far a value prediction may move from its old one, in spreads of the returns, or in normalized reward units if
-    critic.popart is off; None turns it off."""
+    """How far a value prediction may move from its old one, in standard deviations of the returns, or in normalized
+    reward units if critic.popart is off; None turns it off."""
     normalize_advantage: Advantages = "rollout"
     """Over what advantages are standardized: the rollout, each minibatch, each env, or not at all. With critic.popart
     those of a rollout or an env are divided by a tenth of the returns' running standard deviation at least."""
@@ -85,7 +86,7 @@ class PPOConfig(Section):
     logit_penalty: Coefficient = 0.0
     """Weight of a soft penalty on logits beyond 10 (discrete actions), a number or a schedule; guards against
     collapse."""
-    optimizer: Literal["adam", "adamw", "upgd", "adaupgd"] = "adam"
+    optimizer: Annotated[Literal["adam", "adamw", "upgd", "adaupgd"], Registered("ppo.optimizer")] = "adam"
     """adamw decouples weight decay from the gradient; upgd and adaupgd protect useful weights and shake the others."""
     adam_eps: Annotated[float, Gt(0.0)] = 1e-5
     """Term added to Adam's denominator."""
@@ -104,7 +105,7 @@ class PPOConfig(Section):
     normalize_observations: bool = False
     """Standardize float observations by running statistics, which are saved with the model."""
     normalize_rewards: bool = False
-    """Divide rewards by the running spread of the discounted return, which is saved with the model."""
+    """Divide rewards by the running standard deviation of the discounted return, which is saved with the model."""
     observation_statistics: Literal["rollout", "step"] = "rollout"
     """When the statistics of observations move: between rollouts, or at every step, which adapts faster early on."""
     observation_clip: Annotated[float, Gt(0.0)] = 10.0
@@ -148,7 +149,9 @@ class PolicyConfig(Section):
     """One trunk for actor and critic instead of two."""
     ortho_init: bool = True
     """Orthogonal weights (gain √2 hidden, 0.01 policy, 1 value); otherwise PyTorch's default."""
-    distribution: Literal["auto", "gaussian", "tanh_gaussian", "beta"] = "auto"
+    distribution: Annotated[Literal["auto", "gaussian", "tanh_gaussian", "beta"], Registered("policy.distribution")] = (
+        "auto"
+    )
     """Distribution of continuous actions; auto is gaussian."""
     log_std_init: Annotated[float, Ge(-20.0), Le(2.0)] = 0.0
     """Initial log standard deviation of Gaussian actions, in half-widths of the action box where it is bounded."""
@@ -157,7 +160,7 @@ class PolicyConfig(Section):
     std_max: Annotated[float, Gt(0.0)] | None = None
     """Largest standard deviation of Gaussian actions."""
     state_dependent_std: bool = False
-    """Let the network set the standard deviation instead of a free parameter."""
+    """Let the network set the standard deviation instead of a state-independent parameter."""
     cnn_channels: Sizes = (32, 64, 64)
     """Channels of the convolutions for image observations."""
     cnn_features: Positive = 512
@@ -169,14 +172,14 @@ class PolicyConfig(Section):
 class CriticConfig(Section):
     """The value function."""
 
-    kind: Literal["scalar", "quantile", "categorical"] = "scalar"
+    kind: Annotated[Literal["scalar", "quantile", "categorical"], Registered("critic.kind")] = "scalar"
     """What the critic predicts: the mean return, or the distribution of the return as quantiles or as probabilities of
     atoms."""
     n_quantiles: Annotated[int, Ge(2)] = 32
     """Quantiles of the return (kind = quantile)."""
     kappa: Annotated[float, Ge(0.0), Le(1.0)] = 0.02
-    """Half-width of the quadratic zone of the quantile loss, as a share of the returns' spread; 0 is the pinball loss.
-    It draws each quantile towards the middle, by up to kappa/2 of the spread."""
+    """Half-width of the quadratic zone of the quantile loss, as a share of the returns' standard deviation; 0 is the
+    pinball loss. It draws each quantile towards the middle, by up to kappa/2 of it."""
     n_atoms: Annotated[int, Ge(2)] = 51
     """Atoms of the return (kind = categorical)."""
     v_min: float | None = None
@@ -188,31 +191,32 @@ class CriticConfig(Section):
     or the whole distribution r + γ·Z(s'). The tails of λ-returns with λ < 1 are too thin, so auto is monte_carlo if
     risk.kind is about CVaR; else lambda, which learns the mean fastest. A backup costs most."""
     twin: Literal["none", "heads", "trunks"] = "none"
-    """Two critics, of which the lower is believed: two heads on one trunk, or each with a trunk of its own."""
+    """Two critics, of which the lower is believed: two output layers on one trunk (heads), or two
+    trunks."""
     popart: bool | Literal["auto"] = "auto"
-    """Let the critic predict in units of the returns' spread, so that rewards of any size are learned alike; it is then
-    also the unit of ppo.clip_range_vf. auto does so unless v_min and v_max fix the support."""
+    """Let the critic predict in standard deviations of the returns, so that rewards of any size are learned alike; it
+    is then also the unit of ppo.clip_range_vf. auto does so unless v_min and v_max fix the support."""
     clip_mode: Literal["none", "mean_only", "mean_and_variance", "per_quantile"] = "none"
     """What ppo.clip_range_vf holds near its old value in a quantile or categorical critic: the mean; the mean, with at
-    most twice the old spread; or each quantile."""
+    most twice the old standard deviation; or each quantile."""
 
     @property
     def in_return_stds(self) -> bool:
-        """Whether the critic predicts in units of the returns' spread."""
+        """Whether the critic predicts in standard deviations of the returns."""
         return self.v_min is None if self.popart == "auto" else self.popart
 
 
 class MemoryConfig(Section):
     """What the policy remembers within an episode."""
 
-    kind: Literal["none", "lstm", "gru"] = "none"
-    """Recurrent layer between encoder and heads."""
+    kind: Annotated[Literal["none", "lstm", "gru"], Registered("memory.kind")] = "none"
+    """Recurrent layer between encoder and output layers."""
     hidden_size: Positive = 64
     """Width of the memory."""
     layers: Positive = 1
     """Recurrent layers on top of each other."""
     output_sizes: Sizes = ()
-    """Hidden layers between the memory's LayerNorm and the heads, with policy.activation and without
+    """Hidden layers between the memory's LayerNorm and the output layers, with policy.activation and without
     policy.layer_norm."""
     shared: bool = False
     """One memory for actor and critic instead of two; needs policy.shared."""
@@ -221,14 +225,16 @@ class MemoryConfig(Section):
     burn_in: Annotated[int, Ge(0)] = 0
     """Steps before each cut sequence that are replayed to refresh its state, without loss; needs max_length."""
     span: Annotated[int, Ge(3)] | None = None
-    """Longest time in steps that the memory keeps things for before any training: gates start with a spread of times
+    """Longest time in steps that the memory keeps things for before any training: gates start with times
     from 2 to span (chrono initialization). None starts with short ones: forget-gate bias 1, GRU 0."""
 
 
 class RiskConfig(Section):
     """Tail risk and costs in the objective. They act on the advantages of the policy, never on the critic's values."""
 
-    kind: Literal["none", "cvar_objective", "cvar_constraint", "cost_constraint"] = "none"
+    kind: Annotated[
+        Literal["none", "cvar_objective", "cvar_constraint", "cost_constraint"], Registered("risk.kind")
+    ] = "none"
     """Mix CVaR of the episode return into the objective, keep a CVaR above a limit, or the mean cost below one."""
     alpha: Annotated[float, Gt(0.0), Le(1.0)] = 0.05
     """CVaR is the mean of the worst share alpha of episodes, or of steps; 0.05 is what others call CVaR 95 %."""
@@ -388,11 +394,11 @@ def _batch_errors(config: Config) -> list[str]:
         )
     if batch == 1 and ppo.normalize_advantage != "none":
         found.append(
-            f'ppo.batch_size = 1 with normalize_advantage = "{ppo.normalize_advantage}": a batch of one has no spread '
+            f'ppo.batch_size = 1 with normalize_advantage = "{ppo.normalize_advantage}": a batch of one has no std '
             'to normalize by; raise batch_size or set normalize_advantage = "none"'
         )
     if ppo.normalize_advantage == "env" and ppo.n_steps == 1:
-        found.append('normalize_advantage = "env" needs n_steps > 1: one step per env has no spread')
+        found.append('normalize_advantage = "env" needs n_steps > 1: one step per env has no std')
     if ppo.normalize_advantage == "env" and config.n_envs == 1:
         found.append('normalize_advantage = "env" needs n_envs > 1: of one env it is "rollout"')
     dead = [name for name in RATIO_FIELDS if changed(ppo, name)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Container
+from typing import Annotated, Any
 
 from annotated_types import Ge, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
+from pydantic_core import CoreSchema, core_schema
 
 from surefoot.config.schedule import parse_schedule
 
@@ -17,6 +19,33 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
     )
+
+
+_REGISTRIES: dict[str, Container[str]] = {}
+"""By setting: where names beside those of the schema are looked up."""
+
+
+def accept_names_of(registry: Container[str], setting: str) -> None:
+    """From now on ``setting`` (section.field, marked `Registered`) takes every name that is in ``registry`` by then."""
+    _REGISTRIES[setting] = registry
+
+
+class Registered:
+    """Marks a setting that also takes names which callers have registered for parts of their own.
+
+    The schema still lists ours, so that help and error messages do, and so that this room imports none of the parts.
+    """
+
+    def __init__(self, setting: str) -> None:
+        self._setting = setting
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        unchanged = core_schema.plain_serializer_function_ser_schema(lambda name: name)
+        return core_schema.no_info_wrap_validator_function(self._check, handler(source), serialization=unchanged)
+
+    def _check(self, value: Any, ours: ValidatorFunctionWrapHandler) -> Any:
+        registered = isinstance(value, str) and value in _REGISTRIES.get(self._setting, ())
+        return value if registered else ours(value)
 
 
 def within(low: float, high: float = math.inf) -> AfterValidator:

@@ -96,8 +96,8 @@ class WithAuxiliary(Critic):
     def metrics(self, prediction: Tensor, returns: Tensor, valid: Tensor) -> dict[str, float]:
         return self.critic.metrics(self._split(prediction)[0], returns, valid)
 
-    def heads(self) -> dict[str, nn.Module]:
-        return self.critic.heads() | {f"{self.spec.name}_critic": self.auxiliary}
+    def parts(self) -> dict[str, nn.Module]:
+        return self.critic.parts() | {f"{self.spec.name}_critic": self.auxiliary}
 
     def _split(self, prediction: Tensor) -> tuple[Tensor, Tensor]:
         first = self.critic.n_outputs

@@ -100,6 +100,6 @@ class Critic(nn.Module, ABC):
         del prediction, returns, valid
         return {}
 
-    def heads(self) -> dict[str, nn.Module]:
+    def parts(self) -> dict[str, nn.Module]:
         """The modules whose gradient norms are reported apart, by name; together all parameters of the critic."""
         return {"critic": self}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from surefoot.config import CriticConfig
+from surefoot.config import CriticConfig, accept_names_of
 from surefoot.critics.auxiliary import Auxiliary, WithAuxiliary
 from surefoot.critics.base import Critic
 from surefoot.critics.categorical import CategoricalCritic
@@ -45,7 +45,7 @@ def _two(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
 
 
 def _one(config: CriticConfig, n_features: int, init: Initializer) -> Critic:
-    critic = _KINDS[config.kind](config, n_features, init)
+    critic = CRITICS[config.kind](config, n_features, init)
     return PopArt(critic) if config.in_return_stds else critic
 
 
@@ -65,8 +65,10 @@ def _categorical(config: CriticConfig, n_features: int, init: Initializer) -> Cr
     return CategoricalCritic(n_features, init, config.n_atoms, support, config.clip_mode, backup)
 
 
-_KINDS: dict[str, Callable[[CriticConfig, int, Initializer], Critic]] = {
+CRITICS: dict[str, Callable[[CriticConfig, int, Initializer], Critic]] = {
     "scalar": _scalar,
     "quantile": _quantile,
     "categorical": _categorical,
 }
+"""By the name that ``critic.kind`` has: made from the settings, the number of features, and how weights start."""
+accept_names_of(CRITICS, "critic.kind")

@@ -46,13 +46,13 @@ class CategoricalCritic(Critic):
     ) -> None:
         super().__init__()
         self.n_outputs = n_atoms
-        self.head = init(nn.Linear(n_features, n_atoms), VALUE_GAIN)
+        self.output = init(nn.Linear(n_features, n_atoms), VALUE_GAIN)
         self.register_buffer("atoms", torch.linspace(*(support or FIRST_SUPPORT), n_atoms))
         self.range = ReturnRange() if support is None else None
         self._clip_mode, self._backup = clip_mode, backup
 
     def forward(self, features: Tensor) -> Tensor:
-        out: Tensor = self.head(features)
+        out: Tensor = self.output(features)
         return out
 
     def mean(self, prediction: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class CategoricalCritic(Critic):
         atoms = self.range.support(self.atoms)
         if atoms is not self.atoms:
             if has_learned:
-                carry_over(self.head, self.atoms, atoms)
+                carry_over(self.output, self.atoms, atoms)
             self.atoms.copy_(atoms)
 
     @torch.no_grad()
@@ -112,7 +112,7 @@ class CategoricalCritic(Critic):
         """
         moved = factor * self.atoms + offset
         if self.range is None:
-            carry_over(self.head, moved, self.atoms)
+            carry_over(self.output, moved, self.atoms)
             return
         self.atoms.copy_(moved)
         self.range.rescale(factor, offset)

@@ -1,4 +1,4 @@
-"""A critic in the unit of its returns: whatever their size, what the network predicts has mean 0 and spread 1."""
+"""A critic in the unit of its returns: whatever their size, what the network predicts has mean 0 and std 1."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ class QuantileCritic(Critic):
 
     ``kappa`` is the half-width of the loss's quadratic zone as a share of the running standard deviation of the
     returns. It makes the loss smooth and draws the quantile of level τ towards the middle, by about kappa·(½ − τ) of
-    the spread; so it is small. At 1 the loss finds expectiles.
+    the standard deviation; so it is small. At 1 the loss finds expectiles.
 
     With ``backup`` the target is the distribution r + γ·q_j(s′), j = 1 … N, instead of a return. A λ-return replaces
-    what comes after a while by its mean, so a critic of λ-returns with λ < 1 sees too little spread; on the other hand
+    what comes after a while by its mean, so a critic of λ-returns with λ < 1 sees too thin tails; on the other hand
     it learns the mean faster, since news travels many steps in one update.
     """
 
@@ -34,12 +34,12 @@ class QuantileCritic(Critic):
     ) -> None:
         super().__init__()
         self.n_outputs = n_quantiles
-        self.head = init(nn.Linear(n_features, n_quantiles), VALUE_GAIN)
+        self.output = init(nn.Linear(n_features, n_quantiles), VALUE_GAIN)
         self.scale = ReturnScale()
         self._kappa, self._clip_mode, self._backup = kappa, clip_mode, backup
 
     def forward(self, features: Tensor) -> Tensor:
-        out: Tensor = self.head(features)
+        out: Tensor = self.output(features)
         return out
 
     def mean(self, prediction: Tensor) -> Tensor:
@@ -69,9 +69,9 @@ class QuantileCritic(Critic):
         self.scale.update_statistics(returns, valid)
 
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
-        rescale_layer(self.head, factor, offset)
+        rescale_layer(self.output, factor, offset)
         self.scale.rescale(factor, offset)
 
     def _regression(self, quantiles: Tensor, targets: Tensor) -> Tensor:
-        """ρ with κ = kappa·spread."""
+        """ρ with κ = kappa·std."""
         return huber_loss(quantiles, targets, self._kappa * self.scale.std if self._kappa else 0.0)

@@ -20,10 +20,10 @@ class ScalarCritic(Critic):
     def __init__(self, n_features: int, init: Initializer, hidden: MLP | None = None) -> None:
         super().__init__()
         self.hidden = hidden
-        self.head = init(nn.Linear(n_features if hidden is None else hidden.n_outputs, 1), VALUE_GAIN)
+        self.output = init(nn.Linear(n_features if hidden is None else hidden.n_outputs, 1), VALUE_GAIN)
 
     def forward(self, features: Tensor) -> Tensor:
-        out: Tensor = self.head(features if self.hidden is None else self.hidden(features))
+        out: Tensor = self.output(features if self.hidden is None else self.hidden(features))
         return out
 
     def mean(self, prediction: Tensor) -> Tensor:
@@ -50,4 +50,4 @@ class ScalarCritic(Critic):
         return ValueLoss(*clipped_value_loss(values, self.mean(old), targets, clip_range))
 
     def rescale(self, factor: Tensor, offset: Tensor) -> None:
-        rescale_layer(self.head, factor, offset)
+        rescale_layer(self.output, factor, offset)

@@ -1,4 +1,4 @@
-"""The unit of returns: their running mean and spread, and linear layers that change unit."""
+"""The unit of returns: their running mean and standard deviation, and linear layers that change unit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from surefoot.math.moments import Moments
 FORGETTING = 0.1
 """Least weight of the newest rollout in the running statistics; the first rollouts weigh 1, 1/2, 1/3 …"""
 NARROWEST = 1e-4
-"""Least spread, as a share of the mean: narrower returns are constant up to what a network resolves."""
+"""Least standard deviation, as a share of the mean: narrower returns are constant up to what a network resolves."""
 
 
 class ReturnScale(nn.Module):

@@ -70,8 +70,8 @@ class ReturnRange(nn.Module):
 
 
 @torch.no_grad()
-def carry_over(head: nn.Linear, atoms: Tensor, new_atoms: Tensor) -> None:
-    """Let a head of logits over ``atoms`` predict nearly the same distributions over ``new_atoms``, in place; [K] each.
+def carry_over(layer: nn.Linear, atoms: Tensor, new_atoms: Tensor) -> None:
+    """Let a layer of logits over ``atoms`` predict nearly the same distributions over ``new_atoms``, in place; [K].
 
     The logits are a function of the place, straight between atoms, and are read off at the new places. This is linear
     in the logits, so that it can be done to the weights once instead of to every prediction. A smooth distribution
@@ -81,5 +81,5 @@ def carry_over(head: nn.Linear, atoms: Tensor, new_atoms: Tensor) -> None:
     read_off = two_hot(new_atoms, atoms)
     spacing = new_atoms[1] - new_atoms[0]
     beyond = (atoms[0] - new_atoms).clamp(min=0.0) + (new_atoms - atoms[-1]).clamp(min=0.0)
-    head.weight.copy_(read_off @ head.weight)
-    head.bias.copy_(read_off @ head.bias - (OUTSIDE_STEP * beyond / spacing).clamp(max=OUTSIDE_DROP))
+    layer.weight.copy_(read_off @ layer.weight)
+    layer.bias.copy_(read_off @ layer.bias - (OUTSIDE_STEP * beyond / spacing).clamp(max=OUTSIDE_DROP))

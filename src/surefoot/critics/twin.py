@@ -82,7 +82,7 @@ class Twin(Critic):
         gap = (self.first.mean(one) - self.second.mean(two)).abs()[valid].mean()
         return {"train/critic_gap": float(gap)} | {key: 0.5 * (first[key] + second[key]) for key in first}
 
-    def heads(self) -> dict[str, nn.Module]:
+    def parts(self) -> dict[str, nn.Module]:
         return {"critic1": self.first, "critic2": self.second}
 
     def _split(self, prediction: Tensor) -> tuple[Tensor, Tensor]:

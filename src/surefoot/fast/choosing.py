@@ -1,4 +1,4 @@
-"""Sampling of factored choices for a few rows at a time, as acting in environments needs it.
+"""Sampling of factored choices for a small batch, as acting in environments needs it.
 
 The same distribution as `Factored.sample`, in numpy: with eight rows, the time is that of calling operations, and
 numpy's calls are the cheaper ones. Heads are padded to the largest, so that one call serves all of them; noise of +inf

@@ -19,13 +19,13 @@ Array = NDArray[Any]
 
 
 class CompiledNetwork:
-    """Encoder, memory and head (each may be missing); weights are copied, so it is made anew after each change of
+    """Encoder, memory and output (each may be missing); weights are copied, so it is made anew after each change of
     them."""
 
-    def __init__(self, encoder: Encoder | None, memory: Recurrent | None, head: nn.Linear | None) -> None:
+    def __init__(self, encoder: Encoder | None, memory: Recurrent | None, output: nn.Linear | None) -> None:
         self._kept: list[Any] = []  # what the compiled side only has addresses of
         before: list[nn.Module] = [] if encoder is None else [*encoder.trunk.layers]
-        after: list[nn.Module] = [] if memory is None or head is None else [*memory.top.layers]
+        after: list[nn.Module] = [] if memory is None or output is None else [*memory.top.layers]
         layers, later = self._linears(before), self._linears(after)
         network = Network(
             layers=layers,
@@ -38,9 +38,9 @@ class CompiledNetwork:
         widths = [layer.width for layer in (*layers, *later)]
         if memory is not None:
             widths += self._add_cell(network, memory)
-        if head is not None:
-            linear = self._linear(head.weight, head.bias)
-            network.head, network.n_outputs = ctypes.pointer(linear), head.out_features
+        if output is not None:
+            linear = self._linear(output.weight, output.bias)
+            network.output, network.n_outputs = ctypes.pointer(linear), output.out_features
             widths.append(linear.width)
         network.widest = max(widths, default=0)
         self.network = network

@@ -125,7 +125,7 @@ class CompiledStep(Step):
             self._runs[kind] = self._record(batch, rows, [[len(of_term) for of_term in piece] for piece in drawn])
         run, read = self._runs[kind]
         squared_norms, outcome, *step_metrics = run(*self._state, *[rows[i] for i in read])
-        return StepResult(self._measured(step_metrics), squared_norms, outcome)
+        return StepResult(self._step_metrics(step_metrics), squared_norms, outcome)
 
     def sizes(self, usual: int, longest: int) -> tuple[int, ...]:
         """Few, since each is compiled: from hardly more than usual, as many short sequences make it, to what one long
@@ -192,7 +192,7 @@ class CompiledStep(Step):
                 self.flat.values, piece, coefficients, total, of_piece
             )
             gradient = gradient + part
-            found.append(self._measured(step_metrics))
+            found.append(self._step_metrics(step_metrics))
         return self.finish(gradient, combine(found), total, self.rates(coefficients))
 
     def _loss(
@@ -220,7 +220,7 @@ class CompiledStep(Step):
         )
         return loss / total, tuple(flattened(step_metrics))
 
-    def _measured(self, tensors: Sequence[Tensor]) -> StepMetrics:
+    def _step_metrics(self, tensors: Sequence[Tensor]) -> StepMetrics:
         """The inverse of `flattened`."""
         loss, largest, *rest = tensors
         has_heads = bool(self.family.head_names)

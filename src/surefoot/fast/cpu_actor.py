@@ -1,4 +1,4 @@
-"""The policy on a few rows at a time, by the kernel if there is one, else in numpy.
+"""The policy on a small batch, by the kernel if there is one, else in numpy.
 
 With eight envs the time of acting is that of calling operations, not that of computing, and numpy's calls cost a
 fraction of torch's. Same weights and same formulas as `Policy.action_parameters` and `Policy.step`.
@@ -60,7 +60,7 @@ class CpuActor:
         memories = [memory for memory in (policy.memory, policy.value_memory) if memory is not None]
         encoders = [policy.encoder, policy.value_encoder] if memories else [policy.encoder]
         known = all(_is_plain(encoder) for encoder in encoders) and all(_is_one_cell(memory) for memory in memories)
-        weights = [p for part in (*encoders, *memories, policy.head) for p in part.parameters() if p.dim() == 2]
+        weights = [p for part in (*encoders, *memories, policy.output) for p in part.parameters() if p.dim() == 2]
         on_host = all(weight.device.type == "cpu" for weight in weights)
         small = all(n_rows * weight.numel() <= MOST_PRODUCTS for weight in weights)
         if not (known and on_host and small):
@@ -74,8 +74,10 @@ class CpuActor:
         self._compiled = None if kernel is None else _Compiled(policy, kernel, self._storage)
         if self._compiled is not None:
             return
-        self._trunk, self._head = _layers(_trunk(policy.encoder)), _Linear(policy.head.linear)
-        self._free = None if policy.head.free is None else _view(policy.head.free)
+        self._trunk, self._output = _layers(_trunk(policy.encoder)), _Linear(policy.output.linear)
+        self._state_independent = (
+            None if policy.output.state_independent is None else _view(policy.output.state_independent)
+        )
         self._cell = self._value_cell = None
         if isinstance(policy.memory, Recurrent):
             self._cell, self._top = _Cell(policy.memory), _layers(policy.memory.top)
@@ -97,10 +99,10 @@ class CpuActor:
             features = _through(self._top, self._cell.step(features, state[:, :own], after[:, :own]))
             if self._value_cell is not None:
                 self._value_cell.advance(value_features, state[:, own:], after[:, own:])
-        x, out = self._head(features), self._storage.parameters[t]
+        x, out = self._output(features), self._storage.parameters[t]
         out[:, : x.shape[1]] = x
-        if self._free is not None:
-            out[:, x.shape[1] :] = self._free
+        if self._state_independent is not None:
+            out[:, x.shape[1] :] = self._state_independent
         return None
 
 
@@ -112,15 +114,15 @@ class _Compiled:
         assert isinstance(policy.encoder, Encoder)
         assert memory is None or isinstance(memory, Recurrent)
         self._kernel, self._storage, self._converted = kernel, storage, None
-        self._networks = [CompiledNetwork(policy.encoder, memory, policy.head.linear)]
+        self._networks = [CompiledNetwork(policy.encoder, memory, policy.output.linear)]
         skipped = [0]
         if isinstance(value_memory, Recurrent) and value_memory is not memory:
             assert isinstance(policy.value_encoder, Encoder)
             assert memory is not None
             self._networks.append(CompiledNetwork(policy.value_encoder, value_memory, None))
             skipped.append(memory.state_size)
-        if policy.head.free is not None:
-            storage.parameters[:, :, policy.head.linear.out_features :] = _view(policy.head.free)
+        if policy.output.state_independent is not None:
+            storage.parameters[:, :, policy.output.linear.out_features :] = _view(policy.output.state_independent)
         features = storage.features(0)
         seen = storage.observation.reshape(len(storage.observation), len(features), -1)
         if seen.dtype != np.float32:
@@ -174,8 +176,8 @@ class _Cell:
         self.advance(x, state, after)
         hidden = after[:, : self._width]
         centred = hidden - hidden.mean(1, keepdims=True)
-        spread = np.sqrt(np.square(centred).mean(1, keepdims=True) + self._eps)
-        normed: Array = centred / spread * self._scale + self._shift
+        std = np.sqrt(np.square(centred).mean(1, keepdims=True) + self._eps)
+        normed: Array = centred / std * self._scale + self._shift
         return normed
 
     def advance(self, x: Array, state: Array, after: Array) -> None:

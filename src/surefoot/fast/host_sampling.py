@@ -1,4 +1,4 @@
-"""Actions of a few rows at a time in numpy, whose calls cost far less than torch's; the distributions are the same.
+"""Actions of a small batch in numpy, whose calls cost far less than torch's; the distributions are the same.
 
 Noise is drawn for a whole rollout at once. A family that is not known here is sampled by torch.
 """

@@ -1,7 +1,7 @@
 // LSTM and GRU over sequences of different lengths, forward and backward in time, and one step of a whole small network
-// for a few rows. In single precision.
+// for a small batch. In single precision.
 //
-// Sequences lie one after the other, their rows in the order of time; rows after the last sequence only fill up and get
+// Sequences lie one after the other, their rows in the order of time; rows after the last sequence are padding and get
 // zeros. Gates are in torch's order, H numbers each (a multiple of 8). Up to four sequences walk through time side by
 // side, so that each weight that is read serves all of them. What can be done for all rows at once (the input's share of
 // the gates, the gradients of the weights) is left to matrix products outside.
@@ -188,7 +188,7 @@ void gru_cell(float* gates, const float* within, const float* hidden, float* aft
 }
 
 // A linear layer: weights [in, width] in panels and bias [width]; width is the number of outputs rounded up to a multiple
-// of LANES, filled up with zeros.
+// of LANES, padded with zeros.
 struct Linear {
   const float *weights, *bias;
   int64_t in, width;
@@ -202,7 +202,7 @@ struct Linear {
 enum Activation : int64_t { TANH, RELU };
 enum Cell : int64_t { NO_CELL, LSTM, GRU };
 
-// Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output), more layers and a head.
+// Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output), more layers and an output layer.
 struct Network {
   const Linear* layers;
   int64_t n_layers, activation, cell, H;
@@ -212,7 +212,7 @@ struct Network {
   float eps;
   const Linear* later;
   int64_t n_later;
-  const Linear* head;
+  const Linear* output;
   int64_t n_outputs, widest;
 };
 
@@ -246,7 +246,7 @@ void layer_norm(const float* x, float* out, const float* scale, const float* shi
   for (int64_t j = 0; j < n; ++j) out[j] = (x[j] - mean) * inverse * scale[j] + shift[j];
 }
 
-// One step of n_rows rows: reads x [n, in] and states of step t; writes the states of step t + 1 and, if there is a head,
+// One step of n_rows rows: reads x [n, in] and states of step t; writes the states of step t + 1 and, if there is an output layer,
 // outputs [n, n_outputs].
 void act_one(const Actor& actor, int64_t n_rows, int64_t t) {
   const Network& net = *actor.network;
@@ -285,12 +285,12 @@ void act_one(const Actor& actor, int64_t n_rows, int64_t t) {
         lstm_cell(here[b], hidden[b] + H, state_after, state_after + H, H);
       else
         gru_cell(here[b], within[b], hidden[b], state_after, H);
-      if (net.head) layer_norm(state_after, next[b], net.scale, net.shift, net.eps, H);
+      if (net.output) layer_norm(state_after, next[b], net.scale, net.shift, net.eps, H);
       in[b] = next[b];
     }
-    if (!net.head) continue;
+    if (!net.output) continue;
     go_through(net.later, net.n_later);
-    net.head->apply(in, here, count);
+    net.output->apply(in, here, count);
     for (int b = 0; b < count; ++b) std::memcpy(out + (r + b) * out_stride, here[b], net.n_outputs * sizeof(float));
   }
 }

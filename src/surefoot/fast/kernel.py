@@ -36,7 +36,7 @@ class Linear(ctypes.Structure):
 
 class Network(ctypes.Structure):
     """Hidden layers, then perhaps a recurrent cell, then perhaps LayerNorm (of a cell's output), more layers and a
-    head."""
+    output."""
 
     _fields_ = [
         ("layers", ctypes.POINTER(Linear)),
@@ -52,7 +52,7 @@ class Network(ctypes.Structure):
         ("eps", ctypes.c_float),
         ("later", ctypes.POINTER(Linear)),
         ("n_later", _NUMBER),
-        ("head", ctypes.POINTER(Linear)),
+        ("output", ctypes.POINTER(Linear)),
         ("n_outputs", _NUMBER),
         ("widest", _NUMBER),
     ]

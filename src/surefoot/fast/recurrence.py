@@ -150,13 +150,13 @@ def _gru_backward(
     return _call("gru_backward", given, _gru_gradient(d_hidden, gates), d_hidden.shape[1])
 
 
-def _operator(schema: str, on_host: Callable[..., Any], shaped: Callable[..., Any]) -> None:
+def _operator(schema: str, on_host: Callable[..., Any], fake: Callable[..., Any]) -> None:
     """Tell torch of an operator: what it does on the host, and of which shapes its results are."""
     bare, opening, rest = schema.partition("(")
     name = f"surefoot::{bare}"
     torch.library.define(name, opening + rest)
     torch.library.impl(name, "CPU")(on_host)
-    torch.library.register_fake(name)(shaped)
+    torch.library.register_fake(name)(fake)
 
 
 _operator(

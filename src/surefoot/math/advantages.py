@@ -1,6 +1,6 @@
 """Advantage normalization that never amplifies rounding noise (A04, A05, A06).
 
-(A − mean)/std with the sample standard deviation (ddof = 1, as `torch.std`). The spread counts as zero when
+(A − mean)/std with the sample standard deviation (ddof = 1, as `torch.std`). The std counts as zero when
 it does not exceed `SPREAD_TOLERANCE_EPS` machine epsilons of the largest magnitude involved: below that, what
 differs between the entries is rounding, and dividing by it would turn rounding into a training signal. The
 rule is free of scale: multiplying all advantages by any positive number changes nothing.
@@ -21,7 +21,7 @@ def normalize(
     magnitude: Tensor | float = 0.0,
     least_std: Tensor | float = 0.0,
 ) -> Tensor:
-    """(A − mean)/std over all valid entries; zeros where invalid, and everywhere if the spread is zero.
+    """(A − mean)/std over all valid entries; zeros where invalid, and everywhere if the std is zero.
 
     `advantages` and `valid` have one shape, [T, N] or [B]. `magnitude` is the size of the numbers the
     advantages are differences of (for example max |return|): A = R − V of size 1e-3 from R of size 1e6 is

@@ -24,7 +24,7 @@ def huber_loss(quantiles: Tensor, targets: Tensor, kappa: float | Tensor) -> Ten
         H_κ(u) = ½u² if |u| ≤ κ, else κ(|u| − ½κ)
 
     κ = 0 is the plain pinball loss, the limit of the above; as a 0-dim tensor κ must be positive. It must be small
-    against the spread of the targets (0.05 of it, say): where |u| ≤ κ the loss is quadratic and finds expectiles, which
+    against the std of the targets (0.05 of it, say): where |u| ≤ κ the loss is quadratic and finds expectiles, which
     understate the tails. `targets` [B, M] are M equally likely values of the target, for example the successor's
     quantiles; no gradient flows into them. Source: Dabney et al. 2018, https://arxiv.org/abs/1710.10044 (eq. 10).
     """

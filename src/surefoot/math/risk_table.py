@@ -20,7 +20,7 @@ ALPHAS = (0.01, 0.05, 0.1, 0.25)
 RULES: tuple[Rule, ...] = ("step", "tail")
 
 
-class Law(NamedTuple):
+class KnownDistribution(NamedTuple):
     """A distribution with its quantile function and its exact lower CVaR."""
 
     name: str
@@ -94,8 +94,8 @@ def _left_skewed_cvar(alpha: float) -> float:
 
 
 DISTRIBUTIONS = (
-    Law("normal", _NORMAL.inv_cdf, _normal_cvar),
-    Law("student-t(3)", _student_quantile, _student_cvar),
-    Law("lognormal", lambda level: math.exp(_NORMAL.inv_cdf(level)), _right_skewed_cvar),
-    Law("-lognormal", lambda level: -math.exp(-_NORMAL.inv_cdf(level)), _left_skewed_cvar),
+    KnownDistribution("normal", _NORMAL.inv_cdf, _normal_cvar),
+    KnownDistribution("student-t(3)", _student_quantile, _student_cvar),
+    KnownDistribution("lognormal", lambda level: math.exp(_NORMAL.inv_cdf(level)), _right_skewed_cvar),
+    KnownDistribution("-lognormal", lambda level: -math.exp(-_NORMAL.inv_cdf(level)), _left_skewed_cvar),
 )

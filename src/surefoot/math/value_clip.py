@@ -68,7 +68,7 @@ def clip_quantiles(
 
         none                q
         mean_only           q + (m_c − m)                              shape kept
-        mean_and_variance   m_c + (q − m)·min(1, f·sd_old/sd)          shape kept up to scale, spread capped
+        mean_and_variance   m_c + (q − m)·min(1, f·sd_old/sd)          shape kept up to scale, std capped
         per_quantile        each q_i clipped to q_old,i ± c
     """
     if mode == "none":

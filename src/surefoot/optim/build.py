@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 import torch
 from torch import Tensor
 
-from surefoot.config import Config
+from surefoot.config import Config, accept_names_of
 from surefoot.math.streams import random_stream
 from surefoot.optim.adam import Adam, AdamSettings
 from surefoot.optim.flat import FlatParameters
@@ -42,6 +42,7 @@ OPTIMIZERS: dict[str, Callable[[FlatParameters, Config, Tensor], Optimizer]] = {
     "adaupgd": _upgd,
 }
 """By the name that ``ppo.optimizer`` has: made from the parameters, the settings, and where weight decay acts [P]."""
+accept_names_of(OPTIMIZERS, "ppo.optimizer")
 
 
 def build_optimizer(flat: FlatParameters, config: Config, critic_parts: Collection[str]) -> Optimizer:

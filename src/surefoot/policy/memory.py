@@ -1,4 +1,4 @@
-"""Memory between encoder and heads: LSTM or GRU over whole sequences, in one call.
+"""Memory between encoder and output layers: LSTM or GRU over whole sequences, in one call.
 
 The state of a memory is one row of numbers per env, so that it is stored, reset and saved like any other tensor.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from surefoot.config import Config, MemoryConfig
+from surefoot.config import Config, MemoryConfig, accept_names_of
 from surefoot.nets.init import Initializer
 from surefoot.nets.mlp import MLP
 
@@ -152,8 +152,14 @@ class Recurrent(Memory):
             admit.copy_(-keep)
 
 
+MEMORIES: dict[str, Callable[[int, MemoryConfig, str, Initializer], Memory]] = {"lstm": Recurrent, "gru": Recurrent}
+"""By the name that ``memory.kind`` has: made from the number of features, the settings, ``policy.activation``, and how
+weights start."""
+accept_names_of(MEMORIES, "memory.kind")
+
+
 def build_memory(config: Config, n_inputs: int, init: Initializer) -> Memory | None:
     """The configured memory, or None."""
     if config.memory.kind == "none":
         return None
-    return Recurrent(n_inputs, config.memory, config.policy.activation, init)
+    return MEMORIES[config.memory.kind](n_inputs, config.memory, config.policy.activation, init)

@@ -16,10 +16,10 @@ class ActionOutput(nn.Module):
         super().__init__()
         self.linear = init(nn.Linear(n_features, family.n_outputs), POLICY_GAIN)
         own = family.state_independent
-        self.free = None if own is None else nn.Parameter(own.clone())
+        self.state_independent = None if own is None else nn.Parameter(own.clone())
 
     def forward(self, features: Tensor) -> Tensor:
         outputs: Tensor = self.linear(features)
-        if self.free is None:
+        if self.state_independent is None:
             return outputs
-        return torch.cat([outputs, self.free.expand(outputs.shape[0], -1)], 1)
+        return torch.cat([outputs, self.state_independent.expand(outputs.shape[0], -1)], 1)

@@ -39,7 +39,7 @@ class Policy(nn.Module):
         self,
         encoder: Encoder | OwnEncoder,
         memory: Memory | None,
-        head: ActionOutput,
+        output: ActionOutput,
         value_encoder: Encoder | OwnEncoder | SideBySide,
         value_memory: Memory | None,
         critic: Critic,
@@ -48,7 +48,7 @@ class Policy(nn.Module):
         """``context`` is the leaf of observations that the critic sees beside the features."""
         super().__init__()
         self._context = context
-        self.encoder, self.memory, self.head = encoder, memory, head
+        self.encoder, self.memory, self.output = encoder, memory, output
         self.value_encoder, self.value_memory, self.critic = value_encoder, value_memory, critic
         own = 0 if value_memory is None or value_memory is memory else value_memory.state_size
         self.state_size = (0 if memory is None else memory.state_size) + own
@@ -71,7 +71,7 @@ class Policy(nn.Module):
 
     def action_parameters(self, observation: Observation) -> Tensor:
         """Parameters [B, P] of the action distribution, without memory."""
-        out: Tensor = self.head(self.encoder(observation))
+        out: Tensor = self.output(self.encoder(observation))
         return out
 
     def parameters_at(self, observation: Observation, sequences: SequenceBatch | None) -> Tensor:
@@ -83,7 +83,7 @@ class Policy(nn.Module):
                 features, _ = self.memory.step(features, features.new_zeros(features.shape[0], self.memory.state_size))
             else:
                 features = self.memory.rows(features, sequences, slice(self.memory.state_size))
-        out: Tensor = self.head(features)
+        out: Tensor = self.output(features)
         return out
 
     def prediction(self, observation: Observation, sequences: SequenceBatch | None = None) -> Tensor:
@@ -103,12 +103,12 @@ class Policy(nn.Module):
         """One step of N envs with memory."""
         features, value_features = self._encode(observation)
         if self.memory is None or self.value_memory is None:
-            return PolicyOutput(self.head(features), state)
+            return PolicyOutput(self.output(features), state)
         features, after = self.memory.step(features, state[:, : self.memory.state_size])
         if self.value_memory is not self.memory:
             _, value_after = self.value_memory.step(value_features, state[:, self.memory.state_size :])
             after = torch.cat([after, value_after], 1)
-        return PolicyOutput(self.head(features), after)
+        return PolicyOutput(self.output(features), after)
 
     def forward(self, observation: Observation, sequences: SequenceBatch | None = None) -> tuple[Tensor, Tensor]:
         """Action parameters and critic predictions of B rows; what is shared runs once."""
@@ -121,14 +121,14 @@ class Policy(nn.Module):
             else:
                 value_features = self.value_memory.rows(value_features, sequences, slice(split, None))
             features = remembered
-        return self.head(features), self._judge(value_features, observation)
+        return self.output(features), self._judge(value_features, observation)
 
     def parts(self) -> dict[str, nn.Module]:
         """The modules whose gradients are reported apart; each parameter is in exactly one (O05)."""
         parts: dict[str, nn.Module] = {"encoder": self.encoder}
         if self.memory is not None:
             parts["memory"] = self.memory
-        return parts | {"head": self.head} | self.critic_parts()
+        return parts | {"output": self.output} | self.critic_parts()
 
     def critic_parts(self) -> dict[str, nn.Module]:
         """The parts that only the value loss trains; weight decay acts on these (O04)."""
@@ -137,7 +137,7 @@ class Policy(nn.Module):
             parts["value_encoder"] = self.value_encoder
         if self.value_memory is not None and self.value_memory is not self.memory:
             parts["value_memory"] = self.value_memory
-        return parts | self.critic.heads()
+        return parts | self.critic.parts()
 
     def _judge(self, features: Tensor, observation: Observation) -> Tensor:
         """The critic's prediction from features, and from the episode's context if it sees that."""
@@ -180,7 +180,7 @@ def _build(
     init = Initializer(generator, config.policy.ortho_init)
     encoder = _encoder(layout, config.policy, init, own)
     memory = build_memory(config, encoder.n_outputs, init)
-    head = ActionOutput(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
+    output = ActionOutput(encoder.n_outputs if memory is None else memory.n_outputs, family, init)
     value_encoder = encoder if config.policy.shared else _value_encoder(layout, config, init, own)
     value_memory = memory if config.memory.shared else build_memory(config, value_encoder.n_outputs, init)
     n_features = value_encoder.n_outputs if value_memory is None else value_memory.n_outputs
@@ -188,7 +188,7 @@ def _build(
     if auxiliary is not None:
         critic = with_auxiliary(critic, auxiliary, config.critic, n_features, init, config.policy.activation)
     context = CONTEXT_LEAF if auxiliary is not None and auxiliary.n_context else None
-    return Policy(encoder, memory, head, value_encoder, value_memory, critic, context)
+    return Policy(encoder, memory, output, value_encoder, value_memory, critic, context)
 
 
 def _encoder(layout: Layout, policy: PolicyConfig, init: Initializer, own: EncoderClass | None) -> Encoder | OwnEncoder:

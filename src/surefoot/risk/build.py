@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-from surefoot.config import Config, RiskConfig
+from surefoot.config import Config, RiskConfig, accept_names_of
 from surefoot.critics.auxiliary import Auxiliary
 from surefoot.errors import RiskError, SurefootWarning
 from surefoot.risk.calibration import Calibration
@@ -42,6 +42,8 @@ KINDS: dict[str, Callable[[RiskConfig, int, float], RiskTerm]] = {
     "cvar_constraint": _cvar_constraint,
     "cost_constraint": _cost_constraint,
 }
+"""By the name that ``risk.kind`` has: made from the settings, the number of envs, and ``ppo.gamma``."""
+accept_names_of(KINDS, "risk.kind")
 
 
 def build_risk(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm | None:

@@ -53,7 +53,7 @@ class CostConstraint(RiskTerm):
         sample, _ = self._costs.update(steps.cost, steps), self._returns.update(steps.reward, steps)
         if not bool(steps.done.any()):
             self._without_end += 1
-            self._say_waiting()
+            self._warn_without_episode()
             return {"risk/rollouts_without_episode": float(self._without_end)} | self._multiplier.metrics()
         cost, std = float(sample.mean()), self._costs.recent.std
         violation = relative(cost - self._limit, std)
@@ -94,7 +94,7 @@ class CostConstraint(RiskTerm):
         self._reachability.load_state_dict(state["reachability"])
         self._without_end = int(state["without_end"])
 
-    def _say_waiting(self) -> None:
+    def _warn_without_episode(self) -> None:
         if not self._said:
             self._said = True
             warnings.warn(

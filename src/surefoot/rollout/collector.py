@@ -171,14 +171,14 @@ class Collector:
         self._arrays["state"][0] = self.state
         for t in range(rollout.n_steps):
             check()
-            self._observe(t, see=True)
+            self._observe(t, update=True)
             step = self.envs.step(self._act(t))
             self._store(t, step)
             self.pending = step.observation
             if step.active is not self.active:
                 self._set_active(step.active)
             self.vector_steps += 1
-        self._observe(rollout.n_steps, see=False)
+        self._observe(rollout.n_steps, update=False)
         rollout.final = Finals.joined(self._finals)
         self._arrays["reward"][:] = self._rewards
         self._write_log_probs()
@@ -191,10 +191,10 @@ class Collector:
         self._needs_reset = None if active.all() else ~active[:, None]
         """[N, 1] envs that will only carry a reset, if there are any."""
 
-    def _observe(self, t: int, see: bool) -> None:
-        """Normalize the pending observation into row t."""
+    def _observe(self, t: int, update: bool) -> None:
+        """Normalize the pending observation into row t; with ``update``, after the statistics have taken it in."""
         assert self.pending is not None, "start() comes before collect()"
-        if self.normalizer is not None and see:
+        if self.normalizer is not None and update:
             self.normalizer.update(self.pending, self.active)
         seen = self._actor.seen(self.pending)
         for name, rows in self._observations.items():

@@ -42,8 +42,17 @@ def _with_spaces_and_schedules(contents: Contents) -> Contents:
     saved = {renamed.get(key, key): value for key, value in learner["collector"].items()}
     collector = {"kind": None, "context": None} | saved
     values = contents.values | {"learner": defaults | learner | {"collector": collector}, "spaces": None}
-    tensors = {name.replace("optimiser/", "optimizer/", 1): array for name, array in contents.tensors.items()}
+    tensors = {_renamed(name): array for name, array in contents.tensors.items()}
     return Contents(contents.fields, tensors, values)
+
+
+def _renamed(tensor: str) -> str:
+    """A head is a sub-action now, and the last layer an output."""
+    section, _, name = tensor.replace("optimiser/", "optimizer/", 1).partition("/")
+    if section == "policy":
+        name = name.replace("head.free", "head.state_independent")
+        name = ".".join("output" if part == "head" else part for part in name.split("."))
+    return f"{section}/{name}" if name else section
 
 
 # Format -> function to the next format.

@@ -148,7 +148,7 @@ def _require_widths(config: Config, snapshot: Snapshot) -> None:
     if not policy.encoder:
         sizes |= {"policy.hidden_sizes": policy.hidden_sizes}
         sizes |= {"policy.critic_hidden_sizes": policy.critic_hidden_sizes or ()}
-    if memory.kind != "none":
+    if memory.kind in ("lstm", "gru"):
         sizes |= {"memory.hidden_size": (memory.hidden_size,)}
     if critic.kind == "quantile":
         sizes |= {"critic.n_quantiles": (critic.n_quantiles,)}

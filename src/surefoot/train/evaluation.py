@@ -101,7 +101,7 @@ def acting(learner: Learner, n_envs: int, seed: int, deterministic: bool) -> Act
         before = None if states is None else states[seen.rows]
         shown = None
         if context is not None:
-            context.follow(seen.rows, seen.reward, seen.start)
+            context.update_rows(seen.rows, seen.reward, seen.start)
             shown = context.columns()[seen.rows]
         actions, after = learner.actor(
             seen.observation, before, seen.start, seen.masks, sampler, deterministic, seen.step, seen.rows, shown

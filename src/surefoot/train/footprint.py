@@ -51,10 +51,10 @@ def needs(config: Config, layout: Layout | None = None) -> dict[str, int]:
     policy, memory, critic = config.policy, config.memory, config.critic
     last = policy.hidden_sizes[-1] if policy.hidden_sizes else 1
     hidden = [1, *policy.hidden_sizes]
-    gates = {"none": 0, "lstm": 4, "gru": 3}[memory.kind]
+    gates = {"lstm": 4, "gru": 3}.get(memory.kind, 0)  # what is unknown of parts of a caller's own counts as nothing
     after = [memory.hidden_size, *memory.output_sizes]
     outputs = "n_atoms" if critic.kind == "categorical" else "n_quantiles"
-    n_outputs = 1 if critic.kind == "scalar" else getattr(critic, outputs)
+    n_outputs = getattr(critic, outputs) if critic.kind in ("quantile", "categorical") else 1
     seen = 0 if layout is None else sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in layout.leaves)
     parameters = {
         f"policy.hidden_sizes = {_list(policy.hidden_sizes)}": sum(m * n for m, n in pairwise(hidden)),

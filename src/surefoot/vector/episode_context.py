@@ -58,7 +58,7 @@ class EpisodeContext:
         self.running[ended] = 0.0
         self.weight[ended] = 1.0
 
-    def follow(self, rows: Array, reward: Array, start: Array) -> None:
+    def update_rows(self, rows: Array, reward: Array, start: Array) -> None:
         """The envs ``rows`` [M] were paid ``reward`` [M] since, or are at the start of an episode."""
         running, weight = self.running[rows], self.weight[rows]
         self.running[rows] = np.where(start, 0.0, running + weight * reward)

@@ -105,7 +105,7 @@ class ObservationNormalizer:
     def _freeze(self) -> None:
         for name, moments in self.moments.items():
             std = moments.std.numpy()
-            # A feature that never varied keeps its unit: there is no spread to scale by.
+            # A feature that never varied keeps its unit: there is no std to scale by.
             raw = self._raw[name]
             inverse = np.where(std > TINY[raw] * np.abs(moments.mean.numpy()), 1 / np.maximum(std, 1e-30), 1.0)
             self._scale[name] = (moments.mean.numpy().astype(raw), inverse.astype(raw))

@@ -83,7 +83,7 @@ class Worker:
             self._channel.send(tag, payload, self._deadline)
 
     def answer(self) -> bytes:
-        """The answer to the last command; raises `Lost`, or the worker's own complaint as `EnvError`."""
+        """The answer to the last command; raises `Lost`, or the worker's own error as `EnvError`."""
         assert self._channel is not None, "launch() comes first"
         try:
             tag, payload = self._channel.receive(self._deadline)
