@@ -15,7 +15,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from surefoot.config.schema import ACTING, Config, PPOConfig, Section
+from surefoot.config.schema import ACTING, Config, PPOConfig
+from surefoot.config.section import Section
 from surefoot.errors import ConfigError
 
 KNOWN_ELSEWHERE = {

@@ -6,19 +6,13 @@ import math
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_errors
+from surefoot.config.market import MarketConfig, market_errors
 from surefoot.config.risk_rules import risk_errors
 from surefoot.config.schedule import parse_schedule
-
-
-class Section(BaseModel):
-    """A frozen group of settings that rejects unknown keys."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+from surefoot.config.section import Section
 
 
 def _within(low: float, high: float = math.inf) -> AfterValidator:
@@ -322,6 +316,7 @@ class Config(Section):
     critic: CriticConfig = CriticConfig()
     memory: MemoryConfig = MemoryConfig()
     risk: RiskConfig = RiskConfig()
+    market: MarketConfig = MarketConfig()
     run: RunConfig = RunConfig()
 
     @property
@@ -434,6 +429,7 @@ def _other_errors(config: Config) -> list[str]:
     if not ppo.normalize_rewards and changed(ppo, "reward_clip"):
         found.append("ppo.reward_clip needs ppo.normalize_rewards = true")
     found += _run_errors(config) + _memory_errors(config) + critic_errors(config) + risk_errors(config.risk)
+    found += market_errors(config.market)
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
         found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
     inert = [name for name in ("activation", "layer_norm") if changed(policy, name)]
