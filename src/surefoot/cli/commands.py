@@ -177,7 +177,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
         same_each_time = agent.config.market.data and "span" in env_kwargs
         usual = agent.config.run.eval_episodes if same_each_time else EPISODES
         result = agent.evaluate(
-            arguments.episodes or usual, arguments.seed, not arguments.stochastic, env=env or None, env_kwargs=env_kwargs
+            arguments.episodes or usual,
+            arguments.seed,
+            not arguments.stochastic,
+            env=env or None,
+            env_kwargs=env_kwargs,
         )
     summary = {
         "env": env or agent.config.env,

@@ -69,8 +69,15 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     train = commands.add_parser("train", help="train an agent", description="Train an agent and write a run directory.")
-    train.usage = "surefoot train ENV|market [--data FILE] [--run-dir DIR] [--config FILE] [--preset [NAME]] [--SETTING VALUE …]"
-    train.add_argument("env", nargs="?", metavar="ENV", help="Gymnasium id, module:callable that makes an env, or market")
+    train.usage = (
+        "surefoot train ENV|market [--data FILE] [--run-dir DIR] [--config FILE] [--preset [NAME]] [--SETTING VALUE …]"
+    )
+    train.add_argument(
+        "env",
+        nargs="?",
+        metavar="ENV",
+        help="Gymnasium id, or module:callable that makes an env; market is surefoot/Market-v0",
+    )
     train.add_argument("--run-dir", type=Path, metavar="DIR", help="where the run is written (default: runs/ENV-N)")
     train.add_argument("--config", type=Path, metavar="FILE", help="settings from a TOML file; options win over it")
     train.add_argument(
@@ -94,7 +101,9 @@ def build_parser() -> Parser:
 
     evaluate = commands.add_parser("eval", help="evaluate a run", description="Play episodes with fixed seeds.")
     evaluate.add_argument("run", type=Path, metavar="DIR", help="run directory, checkpoint or saved agent")
-    evaluate.add_argument("--episodes", type=whole_number, metavar="N", help="how many (default: 20; on a market run.eval_episodes)")
+    evaluate.add_argument(
+        "--episodes", type=whole_number, metavar="N", help="how many (default: 20; on a market run.eval_episodes)"
+    )
     evaluate.add_argument(
         "--seed",
         type=whole_number,

@@ -181,7 +181,8 @@ def nearest_option(name: str, options: list[str]) -> str:
     if known is not None:
         here = [known] if known in by_plain else _homes(known, by_plain)
         return f"; here it is called {' or '.join(by_plain[h] for h in here) or known}"
-    close = _homes(plain, by_plain) or difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.6)
+    longer = [option for option in by_plain if option.startswith(f"{plain}_")]
+    close = _homes(plain, by_plain) or longer or difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.6)
     return f"; did you mean {' or '.join(repr(by_plain[c]) for c in close)}?" if close else ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 
-from surefoot.errors import DataError
+from surefoot.errors import ConfigError
 from surefoot.market.prices import Prices
 from surefoot.market.spec import require
 
@@ -57,13 +57,13 @@ def make_market(
 def load_checked(data: Any, reading: Mapping[str, Any] | None = None, fingerprint: str = "") -> Prices:
     """Prices that are those of the fingerprint, if one is given."""
     if fingerprint and isinstance(data, str) and _is_missing(data):
-        raise DataError(
+        raise ConfigError(
             f"the data are no longer at {data}: if the file was moved, say where with --data FILE (env_kwargs['data'] "
             f"in Python); its sha256 must be {fingerprint}"
         )
     prices: Prices = import_module("surefoot.market").load_prices(data, **(reading or {}))
     if fingerprint and prices.fingerprint != fingerprint:
-        raise DataError(
+        raise ConfigError(
             f"the data at {data} are not those of the run: their sha256 is {prices.fingerprint}, the run's is "
             f"{fingerprint}. Give the run's own file with --data FILE, or train anew on these data"
         )

@@ -50,15 +50,11 @@ def split(prices: Prices, fractions: Sequence[float] = (0.6, 0.2, 0.2)) -> Split
     return Splits(*_two(spans), spans[2] if len(spans) > 2 else None)
 
 
-def split_at(
-    prices: Prices, train: Sequence[str], validation: Sequence[str], test: Sequence[str] = ()
-) -> Splits:
+def split_at(prices: Prices, train: Sequence[str], validation: Sequence[str], test: Sequence[str] = ()) -> Splits:
     """By (begin, end) of each, the end excluded; the end of the last one may be left out."""
     given = {name: span for name, span in (("train", train), ("validation", validation), ("test", test)) if span}
     spans = {name: _read(prices, name, span) for name, span in given.items()}
-    for (name, (start, end)), (later, (then, _)) in zip(
-        list(spans.items())[:-1], list(spans.items())[1:], strict=True
-    ):
+    for (name, (start, end)), (later, (then, _)) in zip(list(spans.items())[:-1], list(spans.items())[1:], strict=True):
         a, b, c = (np.datetime64(x) for x in (start, end, then))
         require(c > a, f"{later} begins at {then}, before {name}, which begins at {start}: spans follow one another")
         require(b <= c, f"{name} ends at {end} and {later} begins at {then}: they overlap, set the end to {then}")
