@@ -183,8 +183,9 @@ class Market(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
 def _read(given: Prices | Any) -> Prices:
     """Prices, or those of a file, a data frame or a name."""
-    if isinstance(given, Prices) or given is None:
+    if isinstance(given, Prices):
         return given
+    require(given is not None, "a market needs prices: Market(load_prices(…)), a file, or the name of a data set")
     from surefoot.market.load import load_prices  # whoever has prices need not wait for its imports
 
     return load_prices(given)

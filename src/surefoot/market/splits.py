@@ -56,8 +56,10 @@ def split_at(prices: Prices, train: Sequence[str], validation: Sequence[str], te
     spans = {name: _read(prices, name, span) for name, span in given.items()}
     for (name, (start, end)), (later, (then, _)) in zip(list(spans.items())[:-1], list(spans.items())[1:], strict=True):
         a, b, c = (np.datetime64(x) for x in (start, end, then))
-        require(c > a, f"{later} begins at {then}, before {name}, which begins at {start}: spans follow one another")
-        require(b <= c, f"{name} ends at {end} and {later} begins at {then}: they overlap, set the end to {then}")
+        require(
+            bool(c > a), f"{later} begins at {then}, before {name}, which begins at {start}: spans follow one another"
+        )
+        require(bool(b <= c), f"{name} ends at {end} and {later} begins at {then}: they overlap, set the end to {then}")
     for name, (start, end) in spans.items():
         bars = prices.between(start, end)
         require(
