@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-memory bench-rewards faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-memory bench-market bench-rewards faults docs clean
 
 setup: $(STAMP)
 
@@ -51,6 +51,9 @@ bench-critics: $(VENV)/.peers  ## distributional critics beside the scalar one, 
 bench-risk: setup  ## limits on worlds with known answers, into benchmarks/results/risk.md
 	$(BIN)/surefoot bench risk
 
+bench-market: setup  ## what is learned on markets, into benchmarks/results/market.md
+	$(BIN)/python benchmarks/market_learning.py
+
 bench-rewards: setup  ## rewards of any size with the defaults, into benchmarks/results/reward_scales.md
 	$(BIN)/python benchmarks/reward_scales.py
 
@@ -64,6 +67,7 @@ docs: setup  ## regenerate the documents that are made from data and figures
 	$(BIN)/python docs/generate_market_data.py
 	$(BIN)/python benchmarks/learning.py --report
 	$(BIN)/python benchmarks/memory.py --report
+	$(BIN)/python benchmarks/market_learning.py --report
 
 clean:
 	rm -rf $(VENV) runs

@@ -39,7 +39,7 @@ class MarketConfig(Section):
     columns: dict[str, str] = Field(default_factory=dict)
     """Columns of the file by role where their names do not tell, as JSON: '{"close": "PX_LAST"}'."""
     extra: Words = ()
-    """Further columns of numbers, known at the close of their bar, for features such as column(NAME)."""
+    """Further columns of numbers, known at the close of their bar, for features such as column('NAME')."""
     repair: Words = ()
     """Policies by which faulty rows are repaired; recorded with the run."""
     accept: Words = ()
