@@ -170,7 +170,7 @@ def test_all_kinds_of_agents_train_on_it(tmp_path: Path, file: Path, surefoot: S
 
 
 def test_a_preset_brings_its_env(tmp_path: Path, file: Path, surefoot: Surefoot) -> None:
-    words = ("train", "--preset", "market-daily", "--data", file, *QUICK, "--run.eval-every", "32")
+    words = ("train", "--preset", "market-minute", "--data", file, *QUICK, "--run.eval-every", "32")
     ended = surefoot(*words, "--run-dir", tmp_path / "run", "--market.episode-length", "50")
     assert ended.code == 0, ended.err
     assert config_of(tmp_path / "run")["ppo"]["gamma"] < 0.99

@@ -152,8 +152,8 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
         say(f"passed over {path}: {reason}")
     saved = from_snapshot(found.snapshot, found.manifest)
     require_unchanged(arguments.run, without_place(config), without_place(saved.config))
-    config = moved(saved.config, config.env_kwargs.get("data") if config.env_kwargs.get("fingerprint") else None)
-    config = config.model_copy(update={"total_timesteps": total, "run": config.run})
+    place = config.env_kwargs.get("data") if config.env_kwargs.get("fingerprint") else None
+    config = moved(saved.config, place).model_copy(update={"total_timesteps": total, "run": config.run})
     agent = PPO.restore(saved._replace(config=config), trusted=arguments.trust_module)
     if agent.num_timesteps >= total:
         agent.close()
