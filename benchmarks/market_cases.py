@@ -183,7 +183,7 @@ def walk(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Rewards, turnovers and positions [T, N] of so many steps, or of one episode of all accounts."""
     seen, _ = market.reset(seed=0)
-    found = []
+    found: list[tuple[NDArray[np.float64], ...]] = []
     while steps is None or len(found) < steps:
         bar = market.state_dict()["bar"]
         seen, reward, terminated, truncated, info = market.step(act(seen, bar))

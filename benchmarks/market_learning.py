@@ -132,7 +132,7 @@ def tails(runs: Runs) -> list[str]:
         best = best_fixed("episode" if case == "crash-episode" else "step")
         share = [x / best["growth"] for x in figures(runs, case, "growth")]
         holds = verdict([x >= limit for x in figures(runs, case, key)])
-        cells = [said(figures(runs, case, x), ".3f") for x in ("position", "cvar_step", "cvar_episode")]
+        cells = [said(figures(runs, case, x), ".4f") for x in ("position", "cvar_step", "cvar_episode")]
         lines.append(f"| {case.removeprefix('crash-')} | {' | '.join(cells)} | {said(share)} | {holds} |")
     return lines
 
@@ -140,14 +140,16 @@ def tails(runs: Runs) -> list[str]:
 def of_presets(runs: Runs) -> list[str]:
     """Rows of presets beside the defaults."""
     lines = [
-        "| preset, data | best agent, preset | best agent, defaults | last agent, preset | last agent, defaults |",
-        "|---|--:|--:|--:|--:|",
+        "| preset, data | best agent, preset | best, defaults | last agent, preset | last, defaults | always long |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
     for name in presets.NAMES:
         cells = [
             said(figures(runs, case, key), "+.4f") for key in ("best", "last") for case in (name, f"{name}-defaults")
         ]
-        lines.append(f"| `{name}`, {presets.DATA[name][0].partition('(')[0]} | {' | '.join(cells)} |")
+        long = presets.always_long(name)
+        held = "" if long is None else f"{long:+.4f}"
+        lines.append(f"| `{name}`, {presets.DATA[name][0].partition('(')[0]} | {' | '.join(cells)} | {held} |")
     return lines
 
 

@@ -6,14 +6,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from market_cases import Figures
+import numpy as np
+from market_cases import Figures, walk
 
 from surefoot import PPO
 from surefoot.algo.learner import IterationRecord
 from surefoot.config import from_dict, merge
 from surefoot.config.market_presets import MARKET_ID, MARKET_PRESETS
 from surefoot.config.presets import preset
-from surefoot.market import generators
+from surefoot.market import Market, generators
+from surefoot.market.registration import make_market
 from surefoot.train.callbacks import Callback
 from surefoot.train.market import plan_market
 
@@ -65,6 +67,20 @@ def compare(name: str, seed: int, with_preset: bool) -> Figures:
         known = generators.planted_signal_follower(cost_rate=5e-4).growth
         found["share"] = found["best"] / (known * 10_000)  # a fifth of the bars
     return found
+
+
+def always_long(name: str) -> float | None:
+    """The same of whoever buys at the first bar and holds; None where there is no one series."""
+    data, market = DATA[name]
+    if "SEED" in data:
+        return None
+    given: dict[str, Any] = {"env": MARKET_ID, "market": {"data": data, **market}, "run": {"eval_every": 1000}}
+    config = plan_market(from_dict(given)).config
+    arguments = config.env_kwargs | config.run.eval_env_kwargs
+    held = make_market(1, **arguments)
+    assert isinstance(held, Market)
+    growth, _, _ = walk(held, lambda seen, _: np.ones((len(seen), 1), np.float32))
+    return float(growth.sum())
 
 
 NAMES = tuple(MARKET_PRESETS)
