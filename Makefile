@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards bench-options faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards bench-options bench-market faults docs clean
 
 setup: $(STAMP)
 
@@ -55,6 +55,9 @@ bench-hedging: setup  ## hedging agents beside classical rules and published fig
 bench-options: setup  ## robustness, imitation, plasticity, noisy gradients, into benchmarks/results/options.md
 	$(BIN)/python benchmarks/options.py
 
+bench-market: setup  ## what is learned on markets, into benchmarks/results/market.md
+	$(BIN)/python benchmarks/market_learning.py
+
 bench-rewards: setup  ## rewards of any size with the defaults, into benchmarks/results/reward_scales.md
 	$(BIN)/python benchmarks/reward_scales.py
 
@@ -68,6 +71,7 @@ docs: setup  ## regenerate the documents that are made from data and figures
 	$(BIN)/python docs/generate_market_data.py
 	$(BIN)/python benchmarks/learning.py --report
 	$(BIN)/python benchmarks/memory.py --report
+	$(BIN)/python benchmarks/market_learning.py --report
 
 clean:
 	rm -rf $(VENV) runs

@@ -2,9 +2,9 @@
 
     python benchmarks/market_speed.py
 
-Only environments are stepped, with random actions drawn before; no agent learns here. Systems take turns, each on one
-thread; a figure is the median over rounds of env steps per second of CPU time, which a busy machine does not lower as
-it does the time of the clock. Peers that are not installed are named so. Written into
+Environments are stepped with random actions drawn before, then agents train (`market_training_speed.py`). Systems take
+turns, each on one thread; a figure is the median over rounds of env steps per second of CPU time, which a busy machine
+does not lower as it does the time of the clock. Peers that are not installed are named so. Written into
 `benchmarks/results/market_speed.md`.
 """
 
@@ -16,7 +16,6 @@ import platform
 import statistics
 import subprocess
 import time
-import warnings
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -25,14 +24,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from market_training_speed import section
+from market_worlds import BARS, EPISODE, FEATURES, bars, gym_trading_env
 
 from surefoot.market.costs import Costs
 from surefoot.market.env import Market, MarketEnv
-from surefoot.market.prices import Prices
 from surefoot.vector.gymnasium_vector import VectorEnvs
 
 PAGE = Path(__file__).parent / "results" / "market_speed.md"
-BARS, EPISODE, CALLS = 100_000, 1_000, 64
+CALLS = 64
 ALL_FEES = Costs(
     half_spread_bps=1.0,
     commission_bps=0.5,
@@ -42,31 +42,8 @@ ALL_FEES = Costs(
     borrow_rate_per_year=0.02,
     funding_rate_per_year=0.01,
 )
-FEATURES = [
-    "return(1)",
-    "return(5)",
-    "return(20)",
-    "ema_distance(20)",
-    "rsi(14)",
-    "macd",
-    "bollinger(20)",
-    "zscore(60)",
-]
-
 Run = Callable[[], int]
 """Steps some times and says how many env steps that were."""
-
-
-def bars(ohlc: bool, n: int = BARS) -> Prices:
-    """A random walk of hourly bars."""
-    rng = np.random.default_rng(0)
-    close = 100.0 * np.exp(np.cumsum(1e-3 * rng.standard_normal(n)))
-    times = np.datetime64("2010-01-01", "ns") + (np.arange(n) + 1) * np.timedelta64(1, "h")
-    if not ohlc:
-        return Prices("WALK", times, times, close)
-    opened = np.r_[100.0, close[:-1]]
-    high, low = np.maximum(opened, close) * 1.001, np.minimum(opened, close) * 0.999
-    return Prices("WALK", times - np.timedelta64(1, "h"), times, close, opened, high, low)
 
 
 def market(n_envs: int, ohlc: bool = False, library: bool = False, **settings: Any) -> Run:
@@ -120,31 +97,6 @@ def anytrading() -> Run:
     return single(made.unwrapped)
 
 
-def trading_env() -> Run:
-    """Gym-Trading-Env with a window of 32 and eight features."""
-    kept = warnings.filters[:]
-    environments = import_module("gym_trading_env.environments")  # makes every warning of the process an error
-    warnings.filters[:] = kept  # type: ignore[index]  # a list, whatever its stub says
-    pd = import_module("pandas")
-    prices = bars(ohlc=True)
-    frame = pd.DataFrame(
-        {"open": prices.open, "high": prices.high, "low": prices.low, "close": prices.close},
-        index=pd.DatetimeIndex(prices.closes_at),
-    )
-    for i in range(8):
-        frame[f"feature_{i}"] = frame["close"].pct_change(i + 1)
-    made = environments.TradingEnv(
-        df=frame.dropna(),
-        positions=[-1, 0, 1],
-        windows=32,
-        trading_fees=1e-4,
-        borrow_interest_rate=1e-6,
-        max_episode_duration=EPISODE,
-        verbose=0,
-    )
-    return single(made)
-
-
 OURS: dict[str, Callable[[], Run]] = {
     "close only, target, 8 features, window 1, 64 accounts": lambda: market(64),
     "the same, levels": lambda: market(64, action="levels"),
@@ -159,7 +111,7 @@ OURS: dict[str, Callable[[], Run]] = {
 }
 PEERS: dict[str, tuple[str, str, Callable[[], Run] | None]] = {
     "gym-anytrading, window 32": ("gym_anytrading", "gym-anytrading", anytrading),
-    "Gym-Trading-Env, window 32": ("gym_trading_env", "gym-trading-env", trading_env),
+    "Gym-Trading-Env, window 32": ("gym_trading_env", "gym-trading-env", lambda: single(gym_trading_env())),
     "FinRL": ("finrl", "finrl", None),
 }
 
@@ -224,13 +176,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5, help="CPU time of a system in a round")
+    parser.add_argument("--trainings", type=int, default=5, help="how often each training is repeated")
     arguments = parser.parse_args()
     others, missing = peers()
     found = rates({name: build() for name, build in OURS.items()} | others, arguments.rounds, arguments.seconds)
     lines = [
         "# How fast does the market step?",
         "",
-        "Made by `python benchmarks/market_speed.py`: environments only, random actions, one thread, env steps per "
+        "Made by `python benchmarks/market_speed.py`: environments alone, random actions, one thread, env steps per "
         f"second of CPU time; medians of {arguments.rounds} rounds in turns.",
         "",
         f"Python {platform.python_version()}, numpy {np.__version__}, gymnasium {gymnasium.__version__}; "
@@ -245,6 +198,8 @@ def main() -> None:
         *missing,
         "",
         *memory(),
+        "",
+        *section(arguments.trainings),
     ]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from cli.commands import ROWS, SURELY_QUICK, Ended, Surefoot
 from surefoot import PPO
 from surefoot.config import from_dict, from_toml
-from surefoot.config.presets import PRESETS
+from surefoot.config.presets import NAMED, PRESETS
 from surefoot.train.run import latest_checkpoint
 from train.agents import checkpoints, lines, same_training
 
@@ -241,7 +241,7 @@ def test_inspection_names_a_broken_configuration(surefoot: Surefoot, run: Path) 
 def test_presets_are_listed(surefoot: Surefoot) -> None:
     ended = surefoot("presets")
     assert ended.code == 0
-    assert [line.partition(":")[0] for line in ended.out.splitlines()] == list(PRESETS)
+    assert [line.partition(":")[0] for line in ended.out.splitlines()] == [*PRESETS, *NAMED]
     assert "n_steps=32" in ended.out
 
 

@@ -12,7 +12,7 @@ import torch
 from surefoot import PPO, preset
 from surefoot.actions.registry import family_for
 from surefoot.config import from_dict, from_flat
-from surefoot.config.presets import PRESETS
+from surefoot.config.presets import NAMED, PRESETS
 from surefoot.errors import ConfigError
 
 TASKS = {
@@ -101,6 +101,16 @@ def test_changing_what_preset_returns_changes_no_preset() -> None:
     mine["n_envs"] = 1
     assert preset("CartPole-v1")["ppo"]["n_steps"] == 32
     assert preset("CartPole-v1")["n_envs"] == 8
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_preset_carries_its_env(name: str) -> None:
+    given = preset(name)
+    data = {"market": given["market"] | {"data": "sp500"}} if "market" in given else {}
+    config = from_dict(given | data)
+    assert config == from_flat(**(given | data))
+    assert config.env == given["env"]
+    assert config.rollout_rows % config.batch_size == 0
 
 
 def test_an_unknown_preset_names_the_nearest_one() -> None:

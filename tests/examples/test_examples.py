@@ -46,6 +46,7 @@ def test_every_example_has_a_test() -> None:
         "masks_heads_memory",
         "cvar_limit",
         "callbacks_and_logging",
+        "market_agent",
     }
 
 
@@ -95,3 +96,14 @@ def test_callbacks_log_into_the_run_directory(run: Run, tmp_path: Path) -> None:
     (directory,) = (tmp_path / "runs").iterdir()
     assert "own/entropy_above_limit" in (directory / "metrics.jsonl").read_text()
     assert {path.name for path in directory.iterdir()} >= {"best", "checkpoints", "config.toml", "metrics.jsonl"}
+
+
+def test_a_market_agent_learns_on_one_span_and_is_judged_on_the_next(run: Run) -> None:
+    printed = run("market_agent", 2 * 4096)
+    train, validation, test, grown, known = printed.splitlines()
+    ends = [re.search(r": (\S+) to (\S+)$", line) for line in (train, validation, test)]
+    assert all(ends)
+    assert ends[0][2] == ends[1][1]  # type: ignore[index]  # found, as said above
+    assert ends[1][2] == ends[2][1]  # type: ignore[index]
+    assert number(r"after: (\S+)$", grown) > number(r"before training: (\S+),", grown)
+    assert number(r"earn (\S+)$", known) == pytest.approx(3.9, abs=0.1)  # 2,000 bars of about 0.002

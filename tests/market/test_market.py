@@ -463,7 +463,7 @@ def test_without_limits_there_are_no_masks() -> None:
         ({"cost": "drawdwn:0.1"}, "did you mean 'drawdown'"),
         ({"cost": "drawdown:2"}, "must be in"),
         ({"episode_length": 500}, "longer than the span"),
-        ({"episode_length": 0}, "at least 1"),
+        ({"episode_length": -1}, "at least 1"),
         ({"episode_length": 2.5}, "must be an integer"),
         ({"no_trade": ["25:00-26:00"]}, "after 24:00"),
         ({"no_trade": "03:00-04:00"}, "must be a list"),

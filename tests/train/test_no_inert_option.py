@@ -379,6 +379,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "run.eval_episodes": eval_episodes,
     "run.patience": patience,
     "run.sinks": sinks,
+    **{name: Elsewhere("train/test_market_settings.py") for name, _ in leaves() if name.startswith("market.")},
 }
 SAME = {"policy.distribution": {"gaussian"}, "critic.targets": {"lambda"}}
 """Choices that are another name of the default, by their documentation."""

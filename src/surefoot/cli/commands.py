@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.cli.options import collect_settings, parse_value, require_object, swallowed_words
 from surefoot.config import Config, from_dict, from_toml, merge
-from surefoot.config.presets import PRESETS, preset
+from surefoot.config.market_presets import MARKET_ID
+from surefoot.config.presets import NAMED, PRESETS, preset
 from surefoot.errors import CheckpointError, ConfigError, NoCheckpointError, RunError
 from surefoot.output import say
 from surefoot.train.trust import require_no_code, require_no_code_in_evaluation
 
 if TYPE_CHECKING:
     from surefoot.policy.own_encoder import EncoderClass
+    from surefoot.store import Manifest, Snapshot
     from surefoot.train.lock import RunLock
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run
@@ -30,12 +32,24 @@ if TYPE_CHECKING:
 def train(arguments: argparse.Namespace) -> None:
     """``surefoot train``: everything is checked before anything starts."""
     config = train_config(arguments)
+    if config.market.data:
+        config = _market_config(config)
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run
 
     run_dir = arguments.run_dir or _fresh_directory(config.env)
     agent = PPO(config.env, config=config, encoder=_encoder(arguments, config))
     _go(agent, partial(Run.create, run_dir, config), arguments.quiet)
+
+
+def _market_config(config: Config) -> Config:
+    """With the arguments of its envs; says what is trained on, and on which dates."""
+    from surefoot.train.market import plan_market
+
+    planned = plan_market(config, evaluate=True)
+    for line in planned.lines:
+        say(line)
+    return planned.config
 
 
 def _encoder(arguments: argparse.Namespace, config: Config) -> EncoderClass | None:
@@ -53,7 +67,8 @@ def train_config(arguments: argparse.Namespace) -> Config:
     """Preset, then file, then options; later ones win."""
     given = collect_settings(arguments)
     from_file = from_toml(arguments.config) if arguments.config is not None else {}
-    env = arguments.env or from_file.get("env") or arguments.preset
+    settings: dict[str, Any] = preset(arguments.preset) if arguments.preset else {}
+    env = _env_named(arguments) or from_file.get("env") or settings.pop("env", None) or arguments.preset
     if not env:
         raise ConfigError(_no_env(arguments))
     if from_file and isinstance(env, str):  # what a person types is believed, what a file says is not
@@ -61,13 +76,36 @@ def train_config(arguments: argparse.Namespace) -> Config:
         kwargs = from_file.get("env_kwargs") if "env_kwargs" not in given else None
         given_there = kwargs if isinstance(kwargs, Mapping) else {}
         require_no_code(named, given_there, str(arguments.config), arguments.trust_module)
-    settings: dict[str, Any] = {}
-    if arguments.preset is not None:
-        settings = preset(arguments.preset or env)
+    if arguments.preset == "":
+        settings = preset(env)
+    if settings.get("env", env) != env:
+        raise ConfigError(f"the preset {arguments.preset!r} is for {settings['env']}, not for {env}")
+    if _names_market(from_file, given):
+        from_file = _without_market_arguments(from_file, given)
     config = from_dict(merge(merge(settings, from_file), given | {"env": env}))
     if from_file:
         require_no_code_in_evaluation(config, str(arguments.config), arguments.trust_module, given.get("run", {}))
     return config
+
+
+def _env_named(arguments: argparse.Namespace) -> str | None:
+    env: str | None = arguments.env
+    return MARKET_ID if env == "market" else env
+
+
+def _names_market(*sources: Mapping[str, Any]) -> bool:
+    return any(isinstance(part := x.get("market"), Mapping) and part.get("data") for x in sources)
+
+
+def _without_market_arguments(from_file: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A file without what the section market becomes: the configuration of a run has both, and it is made anew."""
+    if "env_kwargs" in given or "eval_env_kwargs" in given.get("run", {}):
+        raise ConfigError("--env-kwargs and --run.eval-env-kwargs come from --market.… here: leave them out")
+    run = from_file.get("run", {})
+    kept = {key: value for key, value in from_file.items() if key != "env_kwargs"}
+    if isinstance(run, Mapping):
+        kept["run"] = {key: value for key, value in run.items() if key != "eval_env_kwargs"}
+    return kept
 
 
 def _no_env(arguments: argparse.Namespace) -> str:
@@ -91,13 +129,14 @@ def resume(arguments: argparse.Namespace) -> None:
 
 def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     from surefoot.train.checkpoint import from_snapshot
+    from surefoot.train.market import moved, without_place
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
     from surefoot.train.schedule_span import require_learnable
 
     config = read_config(arguments.run)
     total = arguments.total_timesteps if arguments.total_timesteps is not None else config.total_timesteps
-    config = from_dict(config.model_dump(exclude_none=True) | {"total_timesteps": total})
+    config = moved(from_dict(config.model_dump(exclude_none=True) | {"total_timesteps": total}), arguments.data)
     require_no_code_in_evaluation(config, str(arguments.run), arguments.trust_module)
     try:
         found = latest_checkpoint(arguments.run)
@@ -112,8 +151,9 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     for path, reason in found.skipped:
         say(f"passed over {path}: {reason}")
     saved = from_snapshot(found.snapshot, found.manifest)
-    require_unchanged(arguments.run, config, saved.config)
-    config = saved.config.model_copy(update={"total_timesteps": total, "run": config.run})
+    require_unchanged(arguments.run, without_place(config), without_place(saved.config))
+    place = config.env_kwargs.get("data") if config.env_kwargs.get("fingerprint") else None
+    config = moved(saved.config, place).model_copy(update={"total_timesteps": total, "run": config.run})
     agent = PPO.restore(saved._replace(config=config), trusted=arguments.trust_module)
     if agent.num_timesteps >= total:
         agent.close()
@@ -130,17 +170,23 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """``surefoot eval``."""
-    if arguments.episodes < 1:
+    if arguments.episodes is not None and arguments.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
     if (arguments.attack is None) != (arguments.epsilon is None):
         raise ConfigError("--attack and --epsilon go together: what is done, and how far")
     if arguments.attack:
         _evaluate_attacked(arguments)
         return
-    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
+    with closing(_load(arguments)) as agent:
         env, env_kwargs = _evaluation_env(arguments, agent.config)
+        same_each_time = agent.config.market.data and "span" in env_kwargs
+        usual = agent.config.run.eval_episodes if same_each_time else EPISODES
         result = agent.evaluate(
-            arguments.episodes, arguments.seed, not arguments.stochastic, env=env or None, env_kwargs=env_kwargs
+            arguments.episodes or usual,
+            arguments.seed,
+            not arguments.stochastic,
+            env=env or None,
+            env_kwargs=env_kwargs,
         )
     summary = {
         "env": env or agent.config.env,
@@ -151,6 +197,10 @@ def evaluate(arguments: argparse.Namespace) -> None:
         print(json.dumps(summary | {"returns": list(result.returns), "lengths": list(result.lengths)}))
         return
     _table(f"{summary['env']}: {len(result.returns)} episodes", summary)
+
+
+EPISODES = 20
+"""Of ``surefoot eval``."""
 
 
 def _evaluation_env(arguments: argparse.Namespace, config: Config) -> tuple[str, dict[str, Any]]:
@@ -166,9 +216,14 @@ def _evaluation_env(arguments: argparse.Namespace, config: Config) -> tuple[str,
 def _evaluate_attacked(arguments: argparse.Namespace) -> None:
     from surefoot.train.attacked import evaluate_attacked
 
-    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
+    with closing(_load(arguments)) as agent:
         found = evaluate_attacked(
-            agent, arguments.attack, arguments.epsilon, arguments.episodes, arguments.seed, not arguments.stochastic
+            agent,
+            arguments.attack,
+            arguments.epsilon,
+            arguments.episodes or EPISODES,
+            arguments.seed,
+            not arguments.stochastic,
         )
     said = {"env": agent.config.env, "timesteps": agent.num_timesteps, "epsilon": arguments.epsilon}
     if arguments.json:
@@ -176,14 +231,14 @@ def _evaluate_attacked(arguments: argparse.Namespace) -> None:
         print(json.dumps(said | {"seed": arguments.seed, "attacks": by_kind}))
         return
     returns = {kind: f"{result.mean:.2f} ± {result.std:.2f}" for kind, result in found.items()}
-    _table(f"{agent.config.env}: {arguments.episodes} episodes", said | returns)
+    _table(f"{agent.config.env}: {episodes} episodes", said | returns)
 
 
 def record(arguments: argparse.Namespace) -> None:
     """``surefoot record``."""
     from surefoot.train.recording import record as record_demonstrations
 
-    with closing(_load(arguments.run, arguments.best, arguments.trust_module)) as agent:
+    with closing(_load(arguments)) as agent:
         arrays = record_demonstrations(
             agent, arguments.out, arguments.episodes, arguments.seed, not arguments.stochastic
         )
@@ -245,8 +300,8 @@ def _in_words(checkpoint: Mapping[str, Any]) -> str:
 def presets(arguments: argparse.Namespace) -> None:
     """``surefoot presets``."""
     del arguments
-    for name, settings in PRESETS.items():
-        flat = {k: v for k, v in settings.items() if k != "ppo"} | settings["ppo"]
+    for name, settings in (PRESETS | NAMED).items():
+        flat = {k: v for k, v in settings.items() if k != "ppo"} | settings.get("ppo", {})
         print(f"{name}: " + ", ".join(f"{k}={v}" for k, v in flat.items()))
 
 
@@ -306,21 +361,29 @@ SHOWN = (
 )
 
 
-def _load(path: Path, best: bool, trusted: Collection[str]) -> PPO:
+def _load(arguments: argparse.Namespace) -> PPO:
+    """The agent of a run or checkpoint, with its data where they are now."""
     from surefoot.store import read_checkpoint
     from surefoot.store.manifest import MANIFEST_FILE
     from surefoot.train.checkpoint import from_snapshot
+    from surefoot.train.market import moved
     from surefoot.train.ppo import PPO
     from surefoot.train.run import BEST, latest_checkpoint
 
+    def restored(snapshot: Snapshot, manifest: Manifest) -> PPO:
+        saved = from_snapshot(snapshot, manifest)
+        config = moved(saved.config, arguments.data)
+        return PPO.restore(saved._replace(config=config), trusted=arguments.trust_module)
+
+    path, best = arguments.run, arguments.best
     if best and not (path / BEST / MANIFEST_FILE).exists():
         raise RunError(f"{path} has no best agent: train it with --run.eval-every N")
     if best or os.path.exists(path / MANIFEST_FILE):  # which takes a name that is too long for one that is not there
-        return PPO.restore(from_snapshot(*read_checkpoint(path / BEST if best else path)), trusted=trusted)
+        return restored(*read_checkpoint(path / BEST if best else path))
     found = latest_checkpoint(path)
     for skipped, reason in found.skipped:
         say(f"passed over {skipped}: {reason}")
-    return PPO.restore(from_snapshot(found.snapshot, found.manifest), trusted=trusted)
+    return restored(found.snapshot, found.manifest)
 
 
 def _fresh_directory(env: str) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from surefoot.cli.market import add_market, market
-from surefoot.cli.options import Parser, add_settings, normalize_argv, whole_number
+from surefoot.cli.options import DEST, Parser, add_settings, normalize_argv, whole_number
 from surefoot.errors import SurefootError
 from surefoot.output import forgiving_output, occupy_standard, say
 
@@ -21,7 +21,9 @@ EPILOG = """examples:
   surefoot train Pendulum-v1 --preset --ppo.learning-rate "linear(1e-3, 0)"
   surefoot resume runs/cartpole
   surefoot eval runs/cartpole --episodes 100 --json
+  surefoot train market --data sp500 --preset market-daily
 """
+DATA = "prices to train on, short for --market.data: a file, the name of a data set, or generated:NAME(seed=0, …)"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -67,8 +69,15 @@ def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     train = commands.add_parser("train", help="train an agent", description="Train an agent and write a run directory.")
-    train.usage = "surefoot train ENV [--run-dir DIR] [--config FILE] [--preset [NAME]] [--SETTING VALUE …]"
-    train.add_argument("env", nargs="?", metavar="ENV", help="Gymnasium id, or module:callable that makes an env")
+    train.usage = (
+        "surefoot train ENV|market [--data FILE] [--run-dir DIR] [--config FILE] [--preset [NAME]] [--SETTING VALUE …]"
+    )
+    train.add_argument(
+        "env",
+        nargs="?",
+        metavar="ENV",
+        help="Gymnasium id, or module:callable that makes an env; market is surefoot/Market-v0",
+    )
     train.add_argument("--run-dir", type=Path, metavar="DIR", help="where the run is written (default: runs/ENV-N)")
     train.add_argument("--config", type=Path, metavar="FILE", help="settings from a TOML file; options win over it")
     train.add_argument(
@@ -76,9 +85,10 @@ def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
         nargs="?",
         const="",
         metavar="NAME",
-        help="published settings of ENV (or NAME); options win over them",
+        help="settings of ENV, or of a NAME that `surefoot presets` lists; options win over them",
     )
     train.add_argument("--quiet", action="store_true", help="no progress")
+    train.add_argument("--data", dest=f"{DEST}market.data", default=argparse.SUPPRESS, metavar="FILE", help=DATA)
     add_settings(train)
 
     resume = commands.add_parser("resume", help="continue a run", description="Continue a run where it stopped.")
@@ -91,7 +101,9 @@ def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
 
     evaluate = commands.add_parser("eval", help="evaluate a run", description="Play episodes with fixed seeds.")
     evaluate.add_argument("run", type=Path, metavar="DIR", help="run directory, checkpoint or saved agent")
-    evaluate.add_argument("--episodes", type=whole_number, default=20, metavar="N", help="how many (default: 20)")
+    evaluate.add_argument(
+        "--episodes", type=whole_number, metavar="N", help="how many (default: 20; on a market run.eval_episodes)"
+    )
     evaluate.add_argument(
         "--seed",
         type=whole_number,
@@ -153,6 +165,8 @@ def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
     )
     bench.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
     bench.add_argument("--report", action="store_true", help="run nothing, rewrite the report from the kept runs")
+    for command in (resume, evaluate, record):
+        command.add_argument("--data", metavar="FILE", help="where the prices of a market are now, if they were moved")
     for command in (train, resume, evaluate, record):
         command.add_argument(
             "--trust-module",

@@ -1,6 +1,7 @@
 """Settings: schema, loading, presets. Knows no torch, so that `surefoot --help` is quick."""
 
 from surefoot.config.load import config_hash, from_dict, from_flat, from_toml, merge, nested, to_toml
+from surefoot.config.market import MarketConfig
 from surefoot.config.options import ImitationConfig, RobustConfig, UPGDConfig, VGSConfig
 from surefoot.config.schema import (
     Config,
@@ -17,6 +18,7 @@ __all__ = [
     "Config",
     "CriticConfig",
     "ImitationConfig",
+    "MarketConfig",
     "MemoryConfig",
     "PPOConfig",
     "PolicyConfig",

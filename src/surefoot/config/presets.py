@@ -8,12 +8,13 @@ does not have, the settings are the nearest without it; the figures reached with
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from surefoot.config.hedging_presets import HEDGING_PRESETS
 from surefoot.config.load import nearest_option
+from surefoot.config.market_presets import MARKET_PRESETS
 from surefoot.errors import ConfigError
 
 _PLAIN_CRITIC = {"popart": False}
@@ -102,12 +103,17 @@ PRESETS: dict[str, dict[str, Any]] = {
     "HalfCheetah-v5": _MUJOCO,
     "Hopper-v5": _MUJOCO,
     "Walker2d-v5": _MUJOCO,
-    **HEDGING_PRESETS,
 }
 
 
-def preset(env: str) -> dict[str, Any]:
-    """Settings for ``PPO(env, **preset(env))``; sections as in a config file."""
-    if env not in PRESETS:
-        raise ConfigError(f"no preset for {env!r}{nearest_option(env, list(PRESETS))}; there are {', '.join(PRESETS)}")
-    return {key: dict(value) if isinstance(value, Mapping) else value for key, value in PRESETS[env].items()}
+NAMED: dict[str, dict[str, Any]] = {**HEDGING_PRESETS, **MARKET_PRESETS}
+"""Presets that carry their env, and perhaps its arguments, beside the settings: ``PPO(**preset(name))``."""
+
+
+def preset(name: str) -> dict[str, Any]:
+    """Settings for ``PPO(env, **preset(env))``, or ``PPO(**preset(name))`` of one with an env of its own; sections as
+    in a config file."""
+    known = PRESETS | NAMED
+    if name not in known:
+        raise ConfigError(f"no preset for {name!r}{nearest_option(name, list(known))}; there are {', '.join(known)}")
+    return copy.deepcopy(known[name])

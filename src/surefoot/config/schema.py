@@ -8,6 +8,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_errors
+from surefoot.config.market import MarketConfig, market_errors
 from surefoot.config.options import ImitationConfig, RobustConfig, UPGDConfig, VGSConfig, option_errors
 from surefoot.config.risk_rules import risk_errors
 from surefoot.config.schedule import parse_schedule
@@ -327,6 +328,7 @@ class Config(Section):
     vgs: VGSConfig = VGSConfig()
     imitation: ImitationConfig = ImitationConfig()
     robust: RobustConfig = RobustConfig()
+    market: MarketConfig = MarketConfig()
     run: RunConfig = RunConfig()
 
     @property
@@ -444,6 +446,7 @@ def _other_errors(config: Config) -> list[str]:
     if not ppo.normalize_rewards and changed(ppo, "reward_clip"):
         found.append("ppo.reward_clip needs ppo.normalize_rewards = true")
     found += _run_errors(config) + _memory_errors(config) + critic_errors(config) + risk_errors(config.risk)
+    found += market_errors(config.market)
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
         found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
     inert = [name for name in ("activation", "layer_norm") if changed(policy, name)]

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from surefoot.market.load import check as check
     from surefoot.market.load import load_prices as load_prices
     from surefoot.market.prices import Prices as Prices
+    from surefoot.market.splits import split as split
 
-__all__ = ["Costs", "Market", "Prices", "check", "load_prices"]
+__all__ = ["Costs", "Market", "Prices", "check", "load_prices", "split"]
 
 _HOMES = {
     "Costs": "surefoot.market.costs",
@@ -20,6 +21,7 @@ _HOMES = {
     "Prices": "surefoot.market.prices",
     "check": "surefoot.market.load",
     "load_prices": "surefoot.market.load",
+    "split": "surefoot.market.splits",
 }
 
 

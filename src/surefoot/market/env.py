@@ -34,13 +34,14 @@ class Market(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     they saw last. ``terminated`` is ruin only; the end of an episode or of the span truncates.
     """
 
-    def __init__(self, prices: Prices, num_envs: int = 64, seed: int | None = 0, **settings: Any) -> None:
-        """``settings`` are those of `MarketSettings`, by name."""
+    def __init__(self, prices: Prices | Any, num_envs: int = 64, seed: int | None = 0, **settings: Any) -> None:
+        """``prices``, or what `load_prices` takes without further words; ``settings`` are those of `MarketSettings`,
+        by name."""
         require(type(num_envs) is int and num_envs >= 1, f"num_envs = {num_envs!r} must be an integer from 1 on")
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         self.num_envs = num_envs
         self.settings = MarketSettings.of(settings)
-        self._world = build_world(prices, self.settings)
+        self._world = build_world(_read(prices), self.settings)
         self._accounts = Accounts(self._world, num_envs, seed)
         self._least = AT_LEAST * self._world.capital
         self.single_observation_space = self._world.observer.space
@@ -180,6 +181,16 @@ class Market(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         return started if masks is None else started | {"action_mask": masks}
 
 
+def _read(given: Prices | Any) -> Prices:
+    """Prices, or those of a file, a data frame or a name."""
+    if isinstance(given, Prices):
+        return given
+    require(given is not None, "a market needs prices: Market(load_prices(…)), a file, or the name of a data set")
+    from surefoot.market.load import load_prices  # whoever has prices need not wait for its imports
+
+    return load_prices(given)
+
+
 def _zeroed(info: dict[str, Any], rows: Flags) -> dict[str, Any]:
     """A copy of columns that are 0 in the marked rows."""
     found: dict[str, Any] = {}
@@ -195,7 +206,7 @@ def _zeroed(info: dict[str, Any], rows: Flags) -> dict[str, Any]:
 class MarketEnv(gymnasium.Env[Observation, Any]):
     """One account: a batch of one of `Market`."""
 
-    def __init__(self, prices: Prices, seed: int | None = 0, **settings: Any) -> None:
+    def __init__(self, prices: Prices | Any, seed: int | None = 0, **settings: Any) -> None:
         """``settings`` are those of `MarketSettings`, by name."""
         self.metadata = {"render_modes": []}
         self.batch = Market(prices, 1, seed, **settings)

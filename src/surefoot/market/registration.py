@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import gymnasium
 
+from surefoot.errors import ConfigError
 from surefoot.market.prices import Prices
 from surefoot.market.spec import require
 
@@ -25,12 +27,17 @@ def register_market() -> None:
 
 
 def make_market_env(
-    data: Any = None, prices: Prices | None = None, reading: Mapping[str, Any] | None = None, **settings: Any
+    data: Any = None,
+    prices: Prices | None = None,
+    reading: Mapping[str, Any] | None = None,
+    fingerprint: str = "",
+    **settings: Any,
 ) -> gymnasium.Env[Any, Any]:
-    """One account on a file, a data set or ``prices``; ``reading`` is what `load_prices` takes besides the file."""
+    """One account on a file, a data set or ``prices``; ``reading`` is what `load_prices` takes besides the file, and
+    other data than those of the ``fingerprint``, if it is given, are refused."""
     from surefoot.market.env import MarketEnv
 
-    return MarketEnv(_prices(data, prices, reading), **settings)
+    return MarketEnv(_prices(data, prices, reading, fingerprint), **settings)
 
 
 def make_market(
@@ -38,20 +45,41 @@ def make_market(
     data: Any = None,
     prices: Prices | None = None,
     reading: Mapping[str, Any] | None = None,
+    fingerprint: str = "",
     **settings: Any,
 ) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
     """The same for many accounts."""
     from surefoot.market.env import Market
 
-    return Market(_prices(data, prices, reading), num_envs, **settings)
+    return Market(_prices(data, prices, reading, fingerprint), num_envs, **settings)
 
 
-def _prices(data: Any, prices: Prices | None, reading: Mapping[str, Any] | None) -> Prices:
+def load_checked(data: Any, reading: Mapping[str, Any] | None = None, fingerprint: str = "") -> Prices:
+    """Prices that are those of the fingerprint, if one is given."""
+    if fingerprint and isinstance(data, str) and _is_missing(data):
+        raise ConfigError(
+            f"the data are no longer at {data}: if the file was moved, say where with --data FILE (env_kwargs['data'] "
+            f"in Python); its sha256 must be {fingerprint}"
+        )
+    prices: Prices = import_module("surefoot.market").load_prices(data, **(reading or {}))
+    if fingerprint and prices.fingerprint != fingerprint:
+        raise ConfigError(
+            f"the data at {data} are not those of the run: their sha256 is {prices.fingerprint}, the run's is "
+            f"{fingerprint}. Give the run's own file with --data FILE, or train anew on these data"
+        )
+    return prices
+
+
+def _is_missing(data: str) -> bool:
+    from surefoot.market.generators import is_generated
+    from surefoot.market.sources import is_data_set
+
+    return not (is_generated(data) or is_data_set(data) or os.path.exists(data))
+
+
+def _prices(data: Any, prices: Prices | None, reading: Mapping[str, Any] | None, fingerprint: str) -> Prices:
     require(
         (data is None) != (prices is None),
         f"{MARKET_ID} needs either data= (a file or the name of a data set) or prices=",
     )
-    if prices is not None:
-        return prices
-    found: Prices = import_module("surefoot.market").load_prices(data, **(reading or {}))
-    return found
+    return load_checked(data, reading, fingerprint) if prices is None else prices

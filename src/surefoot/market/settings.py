@@ -41,7 +41,7 @@ class MarketSettings:
     cost: str | None = None
     """What ``info["cost"]`` is: ``drawdown:0.1``, ``turnover``, ``exposure``, or None."""
     episode_length: int | tuple[int, int] | None = None
-    """Steps of an episode; from a pair it is drawn for each; None runs to the end of the span."""
+    """Steps of an episode; from a pair it is drawn for each; None or 0 runs to the end of the span."""
     random_start: bool = True
     """Whether an episode may begin anywhere in the span. Without ``episode_length`` only the first one of each account
     does, and later ones go through the whole span."""
@@ -75,7 +75,7 @@ class MarketSettings:
     @property
     def length_range(self) -> tuple[int, int] | None:
         """Steps of an episode at least and at most."""
-        if self.episode_length is None:
+        if self.episode_length is None or self.episode_length == 0:
             return None
         pair = self.episode_length if isinstance(self.episode_length, Sequence) else (self.episode_length,) * 2
         whole = len(pair) == 2 and all(type(x) is int for x in pair)

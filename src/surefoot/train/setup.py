@@ -14,7 +14,8 @@ from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
 from surefoot.actions.heads import heads_of
-from surefoot.config import Config, RunConfig, from_dict, from_flat, merge, nested
+from surefoot.config import Config, MarketConfig, RunConfig, from_dict, from_flat, merge, nested
+from surefoot.config.market_presets import MARKET_ID
 from surefoot.config.schema import training_contradictions
 from surefoot.config.section import changed
 from surefoot.errors import ConfigError, SurefootWarning
@@ -24,6 +25,7 @@ from surefoot.rollout.recipe import Recipe, recipe_of
 from surefoot.spaces import Layout
 from surefoot.store import jsontext
 from surefoot.train.footprint import require_memory
+from surefoot.train.market import plan_market, require_market_env
 from surefoot.vector.interface import Envs
 
 
@@ -64,11 +66,23 @@ def settled(env: EnvLike, config: Config) -> Config:
             f"set n_envs = {n_envs} or leave it out, or give an id or a callable"
         )
     config = _with_instance(env, config) if n_envs is not None else _with_maker(env, config)
+    if config.market.data and not config.env_kwargs.get("fingerprint"):
+        config = _with_market(env, config)
     _require_json("env_kwargs", config.env_kwargs)
     _require_json("run.eval_env_kwargs", config.run.eval_env_kwargs)
     require_device(config.device)
     require_memory(config)
     return config
+
+
+def _with_market(env: EnvLike, config: Config) -> Config:
+    """For a market that is described by the configuration: the arguments of its envs."""
+    if not isinstance(env, str):
+        raise ConfigError(f"market.data is for PPO({MARKET_ID!r}, …), and a {type(env).__name__} is given")
+    require_market_env(env)
+    if config.env_kwargs or config.run.eval_env_kwargs:
+        raise ConfigError("env_kwargs and run.eval_env_kwargs come from the section market here: leave them out")
+    return plan_market(config).config
 
 
 def adopted(env: EnvLike | None, config: Config) -> Config:
@@ -79,6 +93,7 @@ def adopted(env: EnvLike | None, config: Config) -> Config:
     n_envs = own_n_envs(env)
     if n_envs is not None:  # it lives in this process
         made = {"env": "", "env_kwargs": {}, "n_envs": n_envs, "workers": 0, "vectorization": "auto"}
+        made |= {"market": MarketConfig()}
         return _with_instance(env, config.model_copy(update=made))
     named = env if isinstance(env, str) else ""
     same = named == config.env
@@ -87,6 +102,7 @@ def adopted(env: EnvLike | None, config: Config) -> Config:
             "env": named,
             "env_kwargs": config.env_kwargs if same else {},
             "vectorization": config.vectorization if same and named else "auto",
+            "market": config.market if same else MarketConfig(),
         }
     )
 
@@ -102,7 +118,7 @@ def overridden(config: Config, overrides: dict[str, Any]) -> Config:
     return config
 
 
-FIXED_SECTIONS = ("policy.",)
+FIXED_SECTIONS = ("policy.", "market.")
 FIXED = frozenset(
     f"{section}.{name}"
     for section, names in {
