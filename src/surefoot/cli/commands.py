@@ -216,6 +216,7 @@ def _evaluation_env(arguments: argparse.Namespace, config: Config) -> tuple[str,
 def _evaluate_attacked(arguments: argparse.Namespace) -> None:
     from surefoot.train.attacked import evaluate_attacked
 
+    episodes = arguments.episodes or EPISODES
     with closing(_load(arguments)) as agent:
         found = evaluate_attacked(
             agent,

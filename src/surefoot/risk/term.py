@@ -65,9 +65,9 @@ class RiskTerm(ABC):
     """Whether every step must have its cost."""
 
     @property
-    @abstractmethod
     def summary(self) -> str:
         """What the term changes, in one line for the log."""
+        return f"the policy learns from advantages that {type(self).__name__} adjusts"
 
     @abstractmethod
     def observe(self, steps: Steps, multiplier_lr: float) -> dict[str, float]:
