@@ -114,13 +114,13 @@ def crash(seed: int, kind: str, steps: int | None = None) -> Figures:
         "episode": {"kind": "cvar_constraint", "alpha": ALPHA_EPISODE, "limit_per_episode": LIMIT_EPISODE},
     }[kind]
     many = 1024 if kind == "episode" else 64
-    usual = 12_000_000 if kind == "episode" else 2_000_000
+    usual = 8_000_000 if kind == "episode" else 1_500_000
     settings = SETTINGS | {
         "batch_size": many * ROLLOUT // 8,
         "learning_rate": "linear(3e-3, 0)",
         "gamma": 0.5,  # a position earns at the next bar, and returns are independent
         "gae_lambda": 0.5,
-        "policy": {"hidden_sizes": (16,), "log_std_init": -2.0},
+        "policy": {"hidden_sizes": (16,), "log_std_init": -1.0},
     }
 
     def market(series: int, n: int, **more: Any) -> Market:

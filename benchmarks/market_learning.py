@@ -121,8 +121,8 @@ def proofs(runs: Runs) -> list[str]:
 def tails(runs: Runs) -> list[str]:
     """Rows about the crash-prone series."""
     lines = [
-        "| agent | position | CVaR of steps | CVaR of episodes | mean, of the best fixed position's | limit kept |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| agent | position | CVaR of steps | CVaR of episodes | mean, of the best fixed one's | limit kept | to 5 % |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for case, key, limit in (
         ("crash-neutral", "cvar_step", LIMIT_STEP),
@@ -131,9 +131,10 @@ def tails(runs: Runs) -> list[str]:
     ):
         best = best_fixed("episode" if case == "crash-episode" else "step")
         share = [x / best["growth"] for x in figures(runs, case, "growth")]
+        nearly = verdict([x >= 1.05 * limit for x in figures(runs, case, key)])
         holds = verdict([x >= limit for x in figures(runs, case, key)])
         cells = [said(figures(runs, case, x), ".4f") for x in ("position", "cvar_step", "cvar_episode")]
-        lines.append(f"| {case.removeprefix('crash-')} | {' | '.join(cells)} | {said(share)} | {holds} |")
+        lines.append(f"| {case.removeprefix('crash-')} | {' | '.join(cells)} | {said(share)} | {holds} | {nearly} |")
     return lines
 
 
@@ -182,9 +183,9 @@ def report(seeds: list[int]) -> str:
             f"{fixed['step']['position']:.3f}), or of the worst {ALPHA_EPISODE:.0%} of episodes of 256 steps, four "
             f"rollouts long, ≥ {LIMIT_EPISODE:g} ({fixed['episode']['position']:.3f}). Asked for: the limit is kept, "
             "and ≥ 80 % of the mean of the best fixed position that keeps it. The neutral agent is held against the "
-            "limit of steps. With the limit of steps 1 M env steps were tried first, on the seeds of this page too: "
-            "four runs kept it, with 98, 77, 97 and 91 % of that mean (seeds 0 to 3). So it is 2 M here, chosen after "
-            "having seen these seeds.",
+            "limit of steps. Settings with a smaller std of actions were tried first, on the seeds of this page too: "
+            "limits were kept with 77 % and more of that mean, but the neutral agent learned so slowly that it kept "
+            "the limit in one of two runs as well, which shows nothing. So std is larger since.",
             "",
             *tails(runs),
             "",
