@@ -8,7 +8,8 @@ from torch import Tensor
 
 from surefoot.config import MemoryConfig
 from surefoot.nets.init import Initializer
-from surefoot.policy.memory import MEMORIES, Memory, SequenceBatch
+from surefoot.policy.memories import MEMORIES
+from surefoot.policy.memory import Memory, SequenceBatch
 
 F, H, S, L = 3, 5, 4, 6
 every_memory = pytest.mark.parametrize("kind", list(MEMORIES))

@@ -16,7 +16,7 @@ from surefoot.config.load import from_toml
 from surefoot.critics.build import CRITICS
 from surefoot.errors import ConfigError
 from surefoot.optim.build import OPTIMIZERS
-from surefoot.policy.memory import MEMORIES
+from surefoot.policy.memories import MEMORIES
 from surefoot.risk.build import KINDS
 
 SETTINGS: dict[str, tuple[type[Section], str, Mapping[str, Any], set[str]]] = {

@@ -14,7 +14,7 @@ from surefoot.algo.loss_terms import LOSS_TERMS
 from surefoot.algo.metrics import OF_ROLLOUT
 from surefoot.critics.build import CRITICS
 from surefoot.optim.build import OPTIMIZERS
-from surefoot.policy.memory import MEMORIES
+from surefoot.policy.memories import MEMORIES
 from surefoot.risk.build import KINDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")

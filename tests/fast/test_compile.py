@@ -23,7 +23,7 @@ from surefoot.fast.acceleration import memories
 from surefoot.fast.compiled_step import CompiledStep, Run, to_machine_code
 from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
 from surefoot.fast.recurrence import recur
-from surefoot.policy.memory import Recurrent
+from surefoot.policy.recurrent import Recurrent
 from surefoot.rollout.sequences import cut, pack
 
 

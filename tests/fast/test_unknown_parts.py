@@ -7,7 +7,7 @@ import pytest
 from policy.test_own_encoder import SMALL, Fourier, LastSeen, agent
 from surefoot import PPO
 from surefoot.errors import ConfigError
-from surefoot.policy.memory import MEMORIES
+from surefoot.policy.memories import MEMORIES
 
 
 def test_compiling_an_own_encoder_is_refused_by_name_and_auto_runs_in_plain_torch(

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from surefoot.config import Config, MemoryConfig
 from surefoot.nets.init import Initializer
-from surefoot.policy.memory import Memory, Recurrent, SequenceBatch, build_memory
+from surefoot.policy.memories import build_memory
+from surefoot.policy.memory import Memory, SequenceBatch
+from surefoot.policy.recurrent import Recurrent
 
 F, H = 3, 5
 every_kind = pytest.mark.parametrize("kind", ["lstm", "gru"])

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from surefoot import PPO
 from surefoot.errors import ConfigError
-from surefoot.policy.memory import MEMORIES, Memory
+from surefoot.policy.memories import MEMORIES
+from surefoot.policy.memory import Memory
 from surefoot.policy.own_encoder import OwnEncoder
 from surefoot.spaces import Layout
 

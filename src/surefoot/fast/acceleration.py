@@ -16,8 +16,8 @@ from surefoot.fast.recurrence import fits, recur
 from surefoot.fast.rollout_actor import FastActor
 from surefoot.optim.optimizer import Optimizer
 from surefoot.policy.encoder import Encoder
-from surefoot.policy.memory import Recurrent
 from surefoot.policy.policy import Policy
+from surefoot.policy.recurrent import Recurrent
 from surefoot.policy.side_by_side import SideBySide
 
 

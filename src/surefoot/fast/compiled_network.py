@@ -13,7 +13,7 @@ from torch import nn
 
 from surefoot.fast.kernel import GRU, LANES, LSTM, NO_CELL, RELU, TANH, Linear, Network, panels
 from surefoot.policy.encoder import Encoder
-from surefoot.policy.memory import Recurrent
+from surefoot.policy.recurrent import Recurrent
 
 Array = NDArray[Any]
 

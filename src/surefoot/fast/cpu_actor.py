@@ -18,8 +18,9 @@ from surefoot.fast.compiled_network import CompiledNetwork
 from surefoot.fast.kernel import Actor, Kernel, Rows
 from surefoot.nets.mlp import MLP
 from surefoot.policy.encoder import Encoder, Flat
-from surefoot.policy.memory import Memory, Recurrent
+from surefoot.policy.memory import Memory
 from surefoot.policy.policy import Policy
+from surefoot.policy.recurrent import Recurrent
 from surefoot.spaces import CONTEXT_LEAF
 
 Array = NDArray[Any]

@@ -16,7 +16,8 @@ from surefoot.critics.base import Critic
 from surefoot.critics.build import build_critic, with_auxiliary
 from surefoot.nets.init import Initializer
 from surefoot.policy.encoder import Encoder
-from surefoot.policy.memory import Memory, SequenceBatch, build_memory
+from surefoot.policy.memories import build_memory
+from surefoot.policy.memory import Memory, SequenceBatch
 from surefoot.policy.output_layer import ActionOutput
 from surefoot.policy.own_encoder import EncoderClass, OwnEncoder
 from surefoot.policy.side_by_side import SideBySide
