@@ -146,24 +146,24 @@ def crash(seed: int, kind: str, steps: int | None = None) -> Figures:
 @cache
 def best_fixed(kind: str) -> Figures:
     """The largest fixed position that keeps the limit, and its growth per bar."""
-    law = generators.crash_prone_returns()
+    crashing = generators.crash_prone_returns()
     returns = _episodes() if kind == "episode" else None
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2
         if returns is None:
-            kept = law.cvar(middle, ALPHA_STEP, 20_001) >= LIMIT_STEP
+            kept = crashing.cvar(middle, ALPHA_STEP, 20_001) >= LIMIT_STEP
         else:
             kept = cvar(np.log1p(middle * returns).sum(axis=1), ALPHA_EPISODE) >= LIMIT_EPISODE
         low, high = (middle, high) if kept else (low, middle)
-    return {"position": low, "growth": law.growth(low)}
+    return {"position": low, "growth": crashing.growth(low)}
 
 
 def _episodes(n: int = 40_000) -> NDArray[np.float64]:
-    """[n, EPISODE] simple returns of the crash-prone market, drawn from its law."""
-    rng, law = np.random.default_rng(0), generators.crash_prone_returns()
-    falls = rng.random((n, EPISODE)) < law.weights[1]
-    logs = np.where(falls, law.means[1], law.means[0]) + law.stds[0] * rng.normal(size=(n, EPISODE))
+    """[n, EPISODE] simple returns of the crash-prone market, drawn as they are distributed."""
+    rng, crashing = np.random.default_rng(0), generators.crash_prone_returns()
+    falls = rng.random((n, EPISODE)) < crashing.weights[1]
+    logs = np.where(falls, crashing.means[1], crashing.means[0]) + crashing.stds[0] * rng.normal(size=(n, EPISODE))
     return np.expm1(logs)
 
 

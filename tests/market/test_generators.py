@@ -67,8 +67,8 @@ def test_opens_do_not_change_the_closes(name: str) -> None:
 
 
 def test_gbm_grows_as_its_best_position_says() -> None:
-    law = {"drift": 2e-3, "volatility": 0.05}
-    best = g.gbm_optimum(**law)
+    mixture = {"drift": 2e-3, "volatility": 0.05}
+    best = g.gbm_optimum(**mixture)
     fraction = float(best.position.split()[0])
     assert fraction == pytest.approx(2e-3 / 0.05**2, rel=0.02)  # μ/σ²
     assert best.growth == pytest.approx(2e-3**2 / 0.05**2 / 2, rel=0.02)  # μ²/2σ²
@@ -80,10 +80,10 @@ def test_gbm_grows_as_its_best_position_says() -> None:
 
 
 def test_no_other_position_grows_faster() -> None:
-    law = g.crash_prone_returns()
-    best = law.best_fraction()
-    growths = [law.growth(f) for f in np.linspace(-1, 1, 201)]
-    assert law.growth(best) >= max(growths) - 1e-12
+    mixture = g.crash_prone_returns()
+    best = mixture.best_fraction()
+    growths = [mixture.growth(f) for f in np.linspace(-1, 1, 201)]
+    assert mixture.growth(best) >= max(growths) - 1e-12
 
 
 def test_without_signal_every_position_loses() -> None:
@@ -91,22 +91,22 @@ def test_without_signal_every_position_loses() -> None:
     mean, error = mean_and_error(returns)
     assert abs(mean) < 4 * error
     assert g.no_signal_optimum().growth == 0
-    law = LogReturns([1.0], [-(0.01**2) / 2], [0.01])
-    assert all(law.growth(f) < 0 for f in (-1, -0.5, 0.5, 1))
+    mixture = LogReturns([1.0], [-(0.01**2) / 2], [0.01])
+    assert all(mixture.growth(f) < 0 for f in (-1, -0.5, 0.5, 1))
 
 
 @pytest.mark.parametrize("delay", [0, 1])
 def test_mean_reversion_pays_what_the_myopic_position_says(delay: int) -> None:
-    law: dict[str, Any] = {"persistence": 0.8, "volatility": 0.05}
-    prices = g.mean_reversion(seed=0, bars=MANY, **law)
+    mixture: dict[str, Any] = {"persistence": 0.8, "volatility": 0.05}
+    prices = g.mean_reversion(seed=0, bars=MANY, **mixture)
     x = np.log(prices.close / 100)
-    pull = (law["persistence"] - 1) * law["persistence"] ** delay
-    std = law["volatility"] * math.sqrt(1 + (delay > 0) * (law["persistence"] - 1) ** 2)
+    pull = (mixture["persistence"] - 1) * mixture["persistence"] ** delay
+    std = mixture["volatility"] * math.sqrt(1 + (delay > 0) * (mixture["persistence"] - 1) ** 2)
     grid = np.linspace(x.min(), x.max(), 400)
     best = [LogReturns([1.0], [pull * level], [std]).best_fraction() for level in grid]
     positions = np.interp(x[: len(x) - 1 - delay], grid, best)
     growth = np.log1p(positions * simple_returns(prices)[delay:])
-    assert_grows(growth, g.mean_reversion_optimum(delay=delay, **law).growth)
+    assert_grows(growth, g.mean_reversion_optimum(delay=delay, **mixture).growth)
 
 
 def test_nobody_beats_the_bound_of_regimes() -> None:
@@ -120,13 +120,13 @@ def test_nobody_beats_the_bound_of_regimes() -> None:
 
 
 def test_crash_prone_growth_and_tail() -> None:
-    law = g.crash_prone_returns(drift=1.5e-3)
+    mixture = g.crash_prone_returns(drift=1.5e-3)
     returns = simple_returns(g.crash_prone(seed=0, bars=MANY, drift=1.5e-3))
-    assert_grows(np.log1p(0.5 * returns), law.growth(0.5))
+    assert_grows(np.log1p(0.5 * returns), mixture.growth(0.5))
     for fraction in (0.5, -0.5):
         tail = np.sort(np.log1p(fraction * returns))[: int(0.01 * len(returns))].mean()
-        assert law.cvar(fraction, 0.01) == pytest.approx(tail, rel=0.03)
-    assert g.crash_prone_optimum(drift=1.5e-3).growth == pytest.approx(law.growth(law.best_fraction()))
+        assert mixture.cvar(fraction, 0.01) == pytest.approx(tail, rel=0.03)
+    assert g.crash_prone_optimum(drift=1.5e-3).growth == pytest.approx(mixture.growth(mixture.best_fraction()))
 
 
 def test_garch_has_its_variance_and_its_clusters() -> None:

@@ -60,7 +60,7 @@ def mean_reversion(
     *, seed: int, bars: int = 5000, persistence: float = 0.98, volatility: float = 0.01, ohlc: bool = False
 ) -> Prices:
     """The log price is an Ornstein-Uhlenbeck process seen at bars, x' = φ·x + σ·ε around log 100, from its stationary
-    law on."""
+    distribution on."""
     _check(bars, volatility=volatility)
     _in("persistence", persistence, 0.0, 1.0)
     rng = np.random.default_rng(seed)
@@ -76,13 +76,13 @@ def mean_reversion_optimum(
     *, persistence: float = 0.98, volatility: float = 0.01, delay: int = 0, low: float = -1.0, high: float = 1.0
 ) -> Optimum:
     """Given x the next return is N((φ − 1)·x, σ²); one bar later N((φ − 1)·φ·x, σ²·(1 + (φ − 1)²)).
-    The mean of the best growth over the stationary law N(0, σ²/(1 − φ²)) of x."""
+    The mean of the best growth over the stationary distribution N(0, σ²/(1 − φ²)) of x."""
     nodes, weights = optimum.normal_nodes()
     x = nodes * volatility / np.sqrt(1 - persistence**2)
     pull = (persistence - 1) * persistence**delay
     std = volatility * np.sqrt(1 + (delay > 0) * (persistence - 1) ** 2)
-    laws = [LogReturns([1.0], [pull * level], [std]) for level in x]
-    return optimum.over_states(weights, laws, "exact", "against the distance from the mean", low, high)
+    distributions = [LogReturns([1.0], [pull * level], [std]) for level in x]
+    return optimum.over_states(weights, distributions, "exact", "against the distance from the mean", low, high)
 
 
 def regime_switching(
@@ -103,8 +103,8 @@ def regime_switching_optimum(
     *, drift: float = 1e-3, volatility: float = 0.01, low: float = -1.0, high: float = 1.0
 ) -> Optimum:
     """Whoever knew the regime of the next bar; a trader who must infer it has less."""
-    laws = [_gbm_law(drift, volatility), _gbm_law(-drift, volatility)]
-    return optimum.over_states([0.5, 0.5], laws, "upper bound", "with the regime, if it were known", low, high)
+    distributions = [_gbm_law(drift, volatility), _gbm_law(-drift, volatility)]
+    return optimum.over_states([0.5, 0.5], distributions, "upper bound", "with the regime, if it were known", low, high)
 
 
 def crash_prone(
@@ -122,14 +122,14 @@ def crash_prone(
 def crash_prone_returns(
     *, drift: float = 1e-3, volatility: float = 0.005, crash_chance: float = 0.005, crash_size: float = 0.1
 ) -> LogReturns:
-    """The law of one bar's return: growth, best position and CVaR of any fixed position follow from it."""
+    """The distribution of one bar's return: growth, best position and CVaR of any fixed position follow from it."""
     mean = drift - volatility**2 / 2
     return LogReturns([1 - crash_chance, crash_chance], [mean, mean - crash_size], [volatility, volatility])
 
 
-def crash_prone_optimum(*, low: float = -1.0, high: float = 1.0, **law: float) -> Optimum:
+def crash_prone_optimum(*, low: float = -1.0, high: float = 1.0, **distribution: float) -> Optimum:
     """One position for ever, as nothing tells of a fall beforehand."""
-    return optimum.constant(crash_prone_returns(**law), low, high)
+    return optimum.constant(crash_prone_returns(**distribution), low, high)
 
 
 def garch(
@@ -178,8 +178,8 @@ def planted_signal_optimum(
     *, strength: float = 2e-3, volatility: float = 5e-3, low: float = -1.0, high: float = 1.0
 ) -> Optimum:
     """The best position given the signal; without costs it is reached, with costs nobody does better."""
-    laws = [_gbm_law(strength, volatility), _gbm_law(-strength, volatility)]
-    return optimum.over_states([0.5, 0.5], laws, "exact", "with the signal", low, high)
+    distributions = [_gbm_law(strength, volatility), _gbm_law(-strength, volatility)]
+    return optimum.over_states([0.5, 0.5], distributions, "exact", "with the signal", low, high)
 
 
 def planted_signal_follower(

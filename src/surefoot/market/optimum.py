@@ -1,7 +1,8 @@
 """What the best trader of a generated series can expect: per bar, without costs unless said, by numerical integration.
 
 For log growth the best position is myopic: it maximizes E[log(1 + f·R)] of the next return R given what is known,
-whatever comes later (Merton 1969; Algoet and Cover 1988). So growth is known wherever the law of the next return is.
+whatever comes later (Merton 1969; Algoet and Cover 1988). So growth is known wherever the distribution of the next
+return is.
 """
 
 from __future__ import annotations
@@ -101,11 +102,18 @@ def constant(returns: LogReturns, low: float = -1.0, high: float = 1.0) -> Optim
 
 
 def over_states(
-    chances: Sequence[float] | Vector, laws: Sequence[LogReturns], kind: Literal["exact", "upper bound"], words: str,
-    low: float = -1.0, high: float = 1.0,
-) -> Optimum:  # fmt: skip
+    chances: Sequence[float] | Vector,
+    mixtures: Sequence[LogReturns],
+    kind: Literal["exact", "upper bound"],
+    words: str,
+    low: float = -1.0,
+    high: float = 1.0,
+) -> Optimum:
     """The mean over states of the best growth in each; exact if the state is seen, else nobody does better."""
-    growth = sum(chance * law.growth(law.best_fraction(low, high)) for chance, law in zip(chances, laws, strict=True))
+    growth = sum(
+        chance * mixture.growth(mixture.best_fraction(low, high))
+        for chance, mixture in zip(chances, mixtures, strict=True)
+    )
     return Optimum(float(growth), kind, words)
 
 
