@@ -103,7 +103,7 @@ def _portfolio() -> World:
         # One episode in a hundred has three crashes: many rollouts with few steps on each keep them from deciding
         # where the policy comes to rest.
         settings={"n_envs": 512, "n_steps": 12, "n_epochs": 2, "policy": {"hidden_sizes": (16,), "log_std_init": -1.3}},
-        updates=800,
+        updates=400,
     )
 
 

@@ -159,7 +159,9 @@ def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
     bench.add_argument("what", choices=["risk"], help="risk: tail and cost limits, into RESULTS/risk.md")
     bench.add_argument("--results", type=Path, default=Path("benchmarks/results"), metavar="DIR", help="where to write")
     bench.add_argument("--worlds", nargs="+", metavar="NAME", help="only these: arm, portfolio, cliff, costly")
-    bench.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], metavar="S", help="(default: 0 to 4)")
+    bench.add_argument(
+        "--seeds", type=int, nargs="+", default=[20, 21, 22, 23, 24], metavar="S", help="(default: 20 to 24)"
+    )
     bench.add_argument(
         "--episodes", type=int, default=10_000, metavar="N", help="evaluation episodes of each run (default: 10000)"
     )
