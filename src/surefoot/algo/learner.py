@@ -240,10 +240,10 @@ class Learner:
         """Move what stayed while the rollout was learned from: the critic's unit, observation statistics, the risk
         term's threshold. Metrics by log key."""
         metrics: dict[str, float] = {}
-        update_critic_statistics(self.policy.critic, estimates, rollout.valid)
-        if self.parts.calibration is not None:
+        if self.parts.calibration is not None:  # while the critic's unit is still that of the predictions
             scale = 1.0 if self.rewards is None else self.rewards.scale
             metrics |= self.parts.calibration.update(steps_of(rollout), self.policy.critic, estimates.prediction, scale)
+        update_critic_statistics(self.policy.critic, estimates, rollout.valid)
         if self.observations is not None:
             drift = self.observations.finish_rollout()
             metrics |= {"train/observation_mean_drift": drift.mean, "train/observation_std_drift": drift.std}
