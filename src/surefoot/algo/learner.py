@@ -27,6 +27,7 @@ from surefoot.risk.build import require_tail
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.vector.described import DescribedEnvs
+from surefoot.vector.episode_context import UNKNOWN
 from surefoot.vector.interface import Envs
 
 
@@ -256,8 +257,8 @@ class Learner:
 
     def _set_context_unit(self) -> None:
         """Show networks the return so far in the unit of the risk term."""
-        if self.parts.context is not None and self.risk is not None and self.risk.unit is not None:
-            self.parts.context.set_unit(*self.risk.unit)
+        if self.parts.context is not None and self.risk is not None:
+            self.parts.context.set_unit(*(self.risk.unit or UNKNOWN))
 
     def _check(self) -> None:
         if self.interrupted():
@@ -346,6 +347,7 @@ class Learner:
         self.resumed = Resumed(exact=True, reason="")
         if not values["started"]:
             self._forget_open()
+            self.collector.stop()
             return
         reason = other_env or _why_not(values, self.envs.n_envs)
         if reason is None and not self._counts_envs():

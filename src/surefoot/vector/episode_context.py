@@ -13,6 +13,9 @@ from surefoot.spaces import Array
 LARGEST = 10.0
 """Beyond so many units the context is cut off: it is far from where the tail begins, on either side."""
 
+UNKNOWN = (0.0, np.inf)
+"""Origin and scale as long as there is no unit: everything is seen as 0."""
+
 
 class EpisodeContext:
     """Σ γ^k·r_k of each env's open episode, k counted from its first step, and γ^k of the step to come.
@@ -24,7 +27,7 @@ class EpisodeContext:
 
     def __init__(self, n_envs: int, discount: float) -> None:
         self.discount = discount
-        self.origin, self.scale = 0.0, np.inf
+        self.origin, self.scale = UNKNOWN
         self.running: NDArray[np.float64] = np.zeros(n_envs)
         self.weight: NDArray[np.float64] = np.ones(n_envs)
 
