@@ -16,7 +16,7 @@ USED: dict[str, frozenset[str]] = {
     "none": frozenset(),
     "cvar_objective": frozenset({"alpha", "cvar_weight", *_OF_EPISODES}),
     "cvar_constraint": frozenset({"alpha", *_LIMITS, *_OF_EPISODES, *_MULTIPLIER}),
-    "cost_constraint": frozenset({"cost_key", *_LIMITS, *_MULTIPLIER}),
+    "cost_constraint": frozenset({"cost_key", "max_steps_without_episode", *_LIMITS, *_MULTIPLIER}),
 }
 """The fields that each kind reads; one that a caller has registered may read all."""
 

@@ -162,8 +162,9 @@ class EpisodeShortfall(Shortfall):
         if self._steps_without_end >= self._max_steps:
             raise RiskError(
                 f"no episode ended in {self._steps_without_end} steps of any env, so that the CVaR of an episode's "
-                "return cannot be known. For episodes that do not end set risk.limit_per_step, which limits the CVaR "
-                "of one-step returns; for very long ones raise risk.max_steps_without_episode"
+                "return cannot be known. For episodes that do not end set risk.limit_per_step (risk.kind = "
+                '"cvar_constraint"), which limits the CVaR of one-step returns; for very long ones raise '
+                "risk.max_steps_without_episode"
             )
         self._updates, self._ended = self._updates + 1, self._ended + ended
         in_tail = self._alpha * self._ended / self._updates
