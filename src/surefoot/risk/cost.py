@@ -16,6 +16,7 @@ from surefoot.risk.episode_sums import EpisodeSums
 from surefoot.risk.multiplier import Multiplier
 from surefoot.risk.reachability import Reachability
 from surefoot.risk.recent import relative
+from surefoot.risk.saved import count
 from surefoot.risk.term import RiskTerm, Steps
 
 COST_EPISODES = 20
@@ -96,7 +97,7 @@ class CostConstraint(RiskTerm):
         self._returns.load_state_dict(state["returns"])
         self._multiplier.load_state_dict(state["multiplier"])
         self._reachability.load_state_dict(state["reachability"])
-        self._without_end = int(state["without_end"])
+        self._without_end = count(state["without_end"])
 
     def _require_end(self, n_steps: int) -> None:
         if n_steps >= self._max_steps:
