@@ -33,6 +33,11 @@ def risk_errors(risk: RiskConfig) -> list[str]:
     return found
 
 
+def limit_name(risk: RiskConfig) -> str | None:
+    """Which limit is set; None if there is none."""
+    return next((name for name in _LIMITS if getattr(risk, name) is not None), None)
+
+
 def _unused(risk: RiskConfig) -> list[str]:
     found: list[str] = []
     if risk.kind not in USED:
