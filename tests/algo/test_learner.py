@@ -116,6 +116,17 @@ def test_a_learner_in_use_can_be_put_back() -> None:
     assert_records_equal(updates(learner, 2, 6), expected)
 
 
+def test_a_learner_in_use_can_be_put_back_to_before_it_began() -> None:
+    """Its envs begin anew: nothing goes on in the middle of an episode whose first half is not known any more."""
+    settings = EVERYTHING | {"risk": {"kind": "cvar_constraint", "alpha": 0.5, "limit_per_episode": 0.0}}
+    fresh, used = (make_learner("surefoot/CostlyArm-v0", n_steps=6, batch_size=24, **settings) for _ in range(2))
+    iterate(used, 3, total=4)
+    used.load_state_dict(fresh.state_dict())
+    iterate(fresh, 2, total=4)
+    iterate(used, 2, total=4)
+    assert torch.equal(values_of(used), values_of(fresh))
+
+
 def test_a_saved_state_is_a_copy() -> None:
     learner = make_learner(**EVERYTHING)
     iterate(learner, 1)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from risk.rollouts import episodes, one_step_episodes, settings
-from surefoot.errors import SurefootWarning
+from surefoot.errors import RiskError, SurefootWarning
 from surefoot.risk.build import build_risk
 from surefoot.risk.term import RiskTerm, Steps
 
@@ -82,6 +82,19 @@ def test_while_no_episode_ends_the_multiplier_stays_and_still_acts() -> None:
     assert metrics["risk/rollouts_without_episode"] == 1.0
     assert metrics["risk/multiplier"] == 1.0
     assert term.adjust(A_RETURN, -A_COST)[:, 0].tolist() == [0.5, 0.5, 1.5, 2.5]
+
+
+@pytest.mark.filterwarnings("ignore:no episode ended in this rollout")
+def test_episodes_that_never_end_are_an_error_after_so_many_steps() -> None:
+    """The multiplier would stay at 0 for ever. An episode that ends begins the count anew."""
+    term = constraint(max_steps_without_episode=8)
+    endless = episodes(torch.ones(4, 1), torch.zeros(4, 1, dtype=torch.bool))
+    for _ in range(3):
+        assert term.observe(endless, 1.0)["risk/rollouts_without_episode"] == 1.0
+        term.observe(rollout(), 1.0)
+    term.observe(endless, 1.0)
+    with pytest.raises(RiskError, match=r"in 8 steps of any env.*limit_per_step.*max_steps_without_episode"):
+        term.observe(endless, 1.0)
 
 
 def test_it_goes_on_from_its_state() -> None:

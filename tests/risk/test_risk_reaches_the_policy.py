@@ -17,6 +17,7 @@ from surefoot.algo.batch import flatten
 from surefoot.algo.estimate import Estimates, estimate, predict, steps_of
 from surefoot.algo.learner import Learner
 from surefoot.errors import EnvError, NonFiniteError, RiskError, SurefootWarning
+from surefoot.risk.shortfall import quietly
 from surefoot.train.ppo import PPO
 
 Info = dict[str, Any]
@@ -176,6 +177,18 @@ def test_the_critics_tail_is_compared_in_raw_rewards() -> None:
         gaps[scaled] = iterate(learner, 12)[-1].metrics
     for metrics in gaps.values():
         assert metrics["risk/cvar_predicted"] == pytest.approx(metrics["risk/cvar_discounted"], abs=1.5)
+
+
+@pytest.mark.parametrize("kind", ["quantile", "categorical"])
+def test_a_predicted_tail_is_read_in_the_unit_in_which_it_was_predicted(kind: str) -> None:
+    """The critic's unit moves after the update; what it predicted before is in the old one."""
+    learner = arm(risk=TERMS["constraint"], critic={"kind": kind, "popart": True})
+    iterate(learner, 1, total=2)
+    rollout, critic = learner.collect(), learner.policy.critic
+    here = predict(rollout, learner.policy).here[rollout.start & rollout.valid]
+    with quietly():
+        expected = float(critic.mixture_risk(here, 0.4))
+    assert learner.learn(rollout, 2).metrics["risk/cvar_predicted"] == pytest.approx(expected)
 
 
 def test_too_few_quantiles_for_alpha_are_said_once() -> None:

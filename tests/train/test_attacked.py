@@ -17,6 +17,7 @@ from surefoot.cli.main import main
 from surefoot.errors import ConfigError
 from surefoot.rollout.actor import Acted
 from surefoot.rollout.attack import ATTACKS, Attack, AttackedActor
+from surefoot.spaces import CONTEXT_LEAF
 from surefoot.train.attacked import evaluate_attacked
 
 SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "compile": False}
@@ -115,6 +116,23 @@ def test_every_policy_can_be_attacked_and_acts_as_before_after_it(env: str, sett
     assert set(found) == {"clean", *ATTACKS}
     assert agent.learner.actor is actor
     assert agent.evaluate(2).returns == before == found["clean"].returns
+
+
+@pytest.mark.filterwarnings("ignore:an update rests on about")
+def test_an_attack_sees_the_return_so_far_that_the_policy_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or it would look for the weakness of a policy in another situation."""
+    risk = {"kind": "cvar_objective", "alpha": 0.5, "observe_return": True}
+    agent = PPO(Follow, **SMALL, risk=risk).learn(64)
+    policy, seen = agent.learner.policy, []
+    step = policy.step
+
+    def watched_step(rows: Any, state: Any) -> Any:
+        seen.append(rows[CONTEXT_LEAF])
+        return step(rows, state)
+
+    monkeypatch.setattr(policy, "step", watched_step)
+    evaluate_attacked(agent, ("pgd",), 0.2, 2)
+    assert torch.stack(seen).unique().numel() > 4
 
 
 def test_bad_attacks_are_refused() -> None:

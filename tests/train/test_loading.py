@@ -131,6 +131,15 @@ def test_what_decides_the_networks_cannot_be_another(tmp_path: Path, override: d
         PPO.load(path, **override)
 
 
+def test_a_limit_may_be_another_number_but_not_of_another_quantity(tmp_path: Path) -> None:
+    """Costs that were summed and costs that were discounted do not belong in one sample."""
+    risk = {"kind": "cost_constraint", "limit_per_episode": 0.3}
+    path = PPO("surefoot/CostlyArm-v0", compile=False, risk=risk).save(tmp_path / "agent")
+    assert PPO.load(path, risk={"limit_per_episode": 0.5}).config.risk.limit_per_episode == 0.5
+    with pytest.raises(ConfigError, match="limit_per_episode may be another number"):
+        PPO.load(path, risk={"limit_per_episode": None, "limit_discounted": 0.3})
+
+
 def test_a_misspelled_override_is_named(tmp_path: Path) -> None:
     path = small().save(tmp_path / "agent")
     with pytest.raises(ConfigError, match="did you mean 'learning_rate'"):

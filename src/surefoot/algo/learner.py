@@ -27,6 +27,7 @@ from surefoot.risk.build import require_tail
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.vector.described import DescribedEnvs
+from surefoot.vector.episode_context import UNKNOWN
 from surefoot.vector.interface import Envs
 
 
@@ -240,10 +241,10 @@ class Learner:
         """Move what stayed while the rollout was learned from: the critic's unit, observation statistics, the risk
         term's threshold. Metrics by log key."""
         metrics: dict[str, float] = {}
-        update_critic_statistics(self.policy.critic, estimates, rollout.valid)
-        if self.parts.calibration is not None:
+        if self.parts.calibration is not None:  # while the critic's unit is still that of the predictions
             scale = 1.0 if self.rewards is None else self.rewards.scale
             metrics |= self.parts.calibration.update(steps_of(rollout), self.policy.critic, estimates.prediction, scale)
+        update_critic_statistics(self.policy.critic, estimates, rollout.valid)
         if self.observations is not None:
             drift = self.observations.finish_rollout()
             metrics |= {"train/observation_mean_drift": drift.mean, "train/observation_std_drift": drift.std}
@@ -256,8 +257,8 @@ class Learner:
 
     def _set_context_unit(self) -> None:
         """Show networks the return so far in the unit of the risk term."""
-        if self.parts.context is not None and self.risk is not None and self.risk.unit is not None:
-            self.parts.context.set_unit(*self.risk.unit)
+        if self.parts.context is not None and self.risk is not None:
+            self.parts.context.set_unit(*(self.risk.unit or UNKNOWN))
 
     def _check(self) -> None:
         if self.interrupted():
@@ -346,6 +347,7 @@ class Learner:
         self.resumed = Resumed(exact=True, reason="")
         if not values["started"]:
             self._forget_open()
+            self.collector.stop()
             return
         reason = other_env or _why_not(values, self.envs.n_envs)
         if reason is None and not self._counts_envs():

@@ -454,9 +454,7 @@ ELSEWHERE: tuple[Declared, ...] = (
         "share",
         "Explained variance of the critic of the shortfall.",
     ),
-    Declared(
-        "risk/rollouts_without_episode", COST, "count", "updates", "Rollouts in which no episode with a cost ended."
-    ),
+    Declared("risk/rollouts_without_episode", COST, "count", "updates", "Rollouts in a row in which no episode ended."),
     Declared(
         "risk/cvar_predicted",
         "risk/calibration.py",

@@ -16,7 +16,7 @@ USED: dict[str, frozenset[str]] = {
     "none": frozenset(),
     "cvar_objective": frozenset({"alpha", "cvar_weight", *_OF_EPISODES}),
     "cvar_constraint": frozenset({"alpha", *_LIMITS, *_OF_EPISODES, *_MULTIPLIER}),
-    "cost_constraint": frozenset({"cost_key", *_LIMITS, *_MULTIPLIER}),
+    "cost_constraint": frozenset({"cost_key", "max_steps_without_episode", *_LIMITS, *_MULTIPLIER}),
 }
 """The fields that each kind reads; one that a caller has registered may read all."""
 
@@ -31,6 +31,11 @@ def risk_errors(risk: RiskConfig) -> list[str]:
     if risk.kind in ("cvar_constraint", "cost_constraint"):
         found += _limits(risk) + _multiplier(risk)
     return found
+
+
+def limit_name(risk: RiskConfig) -> str | None:
+    """Which limit is set; None if there is none."""
+    return next((name for name in _LIMITS if getattr(risk, name) is not None), None)
 
 
 def _unused(risk: RiskConfig) -> list[str]:

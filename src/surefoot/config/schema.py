@@ -249,7 +249,7 @@ class RiskConfig(Section):
     """Show the policy how far its episode is from the tail: the best policy for the CVaR of whole episodes depends on
     what was earned so far. predict then needs episode_return."""
     max_steps_without_episode: Positive = 20_000
-    """Steps of each env without the end of an episode after which a CVaR of episodes is an error."""
+    """Steps of each env without the end of an episode after which a CVaR or mean cost of episodes is an error."""
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
     multiplier_lr: Scheduled = 0.2

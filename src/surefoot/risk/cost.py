@@ -10,12 +10,13 @@ from torch import Tensor
 
 from surefoot.config import RiskConfig
 from surefoot.critics.auxiliary import Auxiliary
-from surefoot.errors import SurefootWarning
+from surefoot.errors import RiskError, SurefootWarning
 from surefoot.math.tail import lagrangian_advantages
 from surefoot.risk.episode_sums import EpisodeSums
 from surefoot.risk.multiplier import Multiplier
 from surefoot.risk.reachability import Reachability
 from surefoot.risk.recent import relative
+from surefoot.risk.saved import count
 from surefoot.risk.term import RiskTerm, Steps
 
 COST_EPISODES = 20
@@ -40,7 +41,9 @@ class CostConstraint(RiskTerm):
         self._costs, self._returns = (EpisodeSums(n_envs, discount, COST_EPISODES) for _ in range(2))
         self._multiplier = Multiplier(config)
         self._reachability = Reachability(f"mean cost ≤ {limit:g}")
+        self._max_steps = config.max_steps_without_episode
         self._without_end, self._said = 0, False
+        """Rollouts in a row in which no episode ended."""
 
     @property
     def summary(self) -> str:
@@ -53,8 +56,10 @@ class CostConstraint(RiskTerm):
         sample, _ = self._costs.update(steps.cost, steps), self._returns.update(steps.reward, steps)
         if not bool(steps.done.any()):
             self._without_end += 1
+            self._require_end(self._without_end * steps.reward.shape[0])
             self._warn_without_episode()
             return {"risk/rollouts_without_episode": float(self._without_end)} | self._multiplier.metrics()
+        self._without_end = 0
         cost, std = float(sample.mean()), self._costs.recent.std
         violation = relative(cost - self._limit, std)
         self._multiplier.update(self._returns.recent.std / std * violation, multiplier_lr)
@@ -92,7 +97,16 @@ class CostConstraint(RiskTerm):
         self._returns.load_state_dict(state["returns"])
         self._multiplier.load_state_dict(state["multiplier"])
         self._reachability.load_state_dict(state["reachability"])
-        self._without_end = int(state["without_end"])
+        self._without_end = count(state["without_end"])
+
+    def _require_end(self, n_steps: int) -> None:
+        if n_steps >= self._max_steps:
+            raise RiskError(
+                f"no episode ended in {n_steps} steps of any env, so that the mean cost of an episode cannot be known "
+                "and nothing limits it. Let the env end its episodes (gymnasium's TimeLimit), or limit the rewards of "
+                'single steps, costs subtracted: risk.limit_per_step with risk.kind = "cvar_constraint". For very '
+                "long episodes raise risk.max_steps_without_episode"
+            )
 
     def _warn_without_episode(self) -> None:
         if not self._said:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from surefoot.math.episodes import OpenSums, sum_episodes
 from surefoot.risk.recent import RecentValues
+from surefoot.risk.saved import numbers
 from surefoot.risk.term import Steps
 
 
@@ -44,5 +44,5 @@ class EpisodeSums:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
-        self._open = OpenSums(*(torch.tensor(state[name], dtype=torch.float64) for name in ("total", "length")))
+        self._open = OpenSums(*(numbers(state[name]) for name in ("total", "length")))
         self.recent.load_state_dict(state["recent"])

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from surefoot.config import RiskConfig
+from surefoot.risk.saved import number
 
 HORIZON = 50.0
 """Updates: a violation that vanishes within so many at its present pace is being dealt with."""
 SLOPE_SMOOTHING = 0.9
+LARGEST = 1e30
+"""Of what is loaded: times an advantage it is still a float32."""
 
 
 class Multiplier:
@@ -60,6 +63,6 @@ class Multiplier:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
-        self.value, self.integral = float(state["value"]), float(state["integral"])
-        self.smoothed = None if state["smoothed"] is None else float(state["smoothed"])
-        self._slope = float(state["slope"])
+        self.value, self.integral = (number(state[name], 0.0, LARGEST) for name in ("value", "integral"))
+        self.smoothed = None if state["smoothed"] is None else number(state["smoothed"], -LARGEST, LARGEST)
+        self._slope = number(state["slope"], -LARGEST, LARGEST)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from surefoot.errors import SurefootWarning
+from surefoot.risk.saved import flag, numbers
 
 WINDOW = 50
 """Updates of each half of what is compared."""
@@ -54,4 +55,4 @@ class Reachability:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
-        self._violations, self._said = [float(x) for x in state["violations"]], bool(state["said"])
+        self._violations, self._said = numbers(state["violations"]).tolist(), flag(state["said"])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from surefoot.math.moments import Moments, merge
+from surefoot.risk.saved import numbers
 
 
 class RecentValues:
@@ -51,8 +52,11 @@ class RecentValues:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore."""
-        self._recent = torch.tensor(state["recent"], dtype=torch.float64)
-        self._moments = Moments(*torch.tensor(state["moments"], dtype=torch.float64))
+        self._recent = numbers(state["recent"])
+        moments = numbers(state["moments"], 3)
+        if moments[0] < 0.0 or moments[2] < 0.0:
+            raise ValueError(f"{state['moments']} are no moments: count and sum of squares are at least 0")
+        self._moments = Moments(*moments)
 
 
 def relative(violation: float, std: float) -> float:

@@ -29,6 +29,7 @@ from surefoot.errors import NonFiniteError, RiskError, SurefootWarning
 from surefoot.math.risk import cvar_from_samples
 from surefoot.math.tail import Tail, shortfall, standard_error, tail_of
 from surefoot.risk.recent import RecentValues
+from surefoot.risk.saved import count, numbers
 from surefoot.risk.term import Steps, Unit
 
 WANTED_IN_TAIL = 20
@@ -162,8 +163,9 @@ class EpisodeShortfall(Shortfall):
         if self._steps_without_end >= self._max_steps:
             raise RiskError(
                 f"no episode ended in {self._steps_without_end} steps of any env, so that the CVaR of an episode's "
-                "return cannot be known. For episodes that do not end set risk.limit_per_step, which limits the CVaR "
-                "of one-step returns; for very long ones raise risk.max_steps_without_episode"
+                "return cannot be known. For episodes that do not end set risk.limit_per_step (risk.kind = "
+                '"cvar_constraint"), which limits the CVaR of one-step returns; for very long ones raise '
+                "risk.max_steps_without_episode"
             )
         self._updates, self._ended = self._updates + 1, self._ended + ended
         in_tail = self._alpha * self._ended / self._updates
@@ -182,8 +184,9 @@ class EpisodeShortfall(Shortfall):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._steps_without_end = int(state["steps_without_end"])
-        self._updates, self._ended = int(state["updates"]), int(state["ended"])
+        self._steps_without_end, self._updates, self._ended = (
+            count(state[name]) for name in ("steps_without_end", "updates", "ended")
+        )
 
 
 class StepShortfall(Shortfall):
@@ -237,8 +240,10 @@ def _as_json(tail: Tail | None) -> list[float] | None:
     return None if tail is None else [float(x) for x in tail]
 
 
-def _from_json(saved: list[float] | None) -> Tail | None:
+def _from_json(saved: Any) -> Tail | None:
     if saved is None:
         return None
-    level, var, cvar = saved
-    return Tail(level, torch.tensor(var, dtype=torch.float64), torch.tensor(cvar, dtype=torch.float64))
+    level, var, cvar = numbers(saved, 3)
+    if not 0.0 < level <= 1.0:
+        raise ValueError(f"{float(level):g} is no level of a tail: it is above 0 and at most 1")
+    return Tail(float(level), var, cvar)

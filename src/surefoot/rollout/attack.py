@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -50,15 +50,23 @@ class AttackedActor:
         state: Array | None,
         start: Array | None,
         masks: Array | None,
-        *rest: Any,
-        **named: Any,
+        generator: torch.Generator | None,
+        deterministic: bool,
+        step: int = 0,
+        envs: Array | None = None,
+        context: Array | None = None,
     ) -> Acted:
         """As `Actor.__call__`."""
-        changed = self._changed(observation, state, start, self.actor.masks(observation, masks))
-        return self.actor(changed, state, start, masks, *rest, **named)
+        changed = self._changed(observation, state, start, self.actor.masks(observation, masks), context)
+        return self.actor(changed, state, start, masks, generator, deterministic, step, envs, context)
 
     def _changed(
-        self, observation: Mapping[str, Array], state: Array | None, start: Array | None, legal: Array | None
+        self,
+        observation: Mapping[str, Array],
+        state: Array | None,
+        start: Array | None,
+        legal: Array | None,
+        context: Array | None,
     ) -> dict[str, Array]:
         """The raw observation as the adversary shows it."""
         actor = self.actor
@@ -67,8 +75,10 @@ class AttackedActor:
             for name, x in actor.seen(observation).items()
         }
         n = next(iter(seen.values())).shape[0]
-        if policy_context := actor.policy.n_context:  # what is not observed is not attacked, and not known here
-            seen[CONTEXT_LEAF] = torch.zeros(n, policy_context, device=actor.device)
+        if context is not None:  # the policy is shown it, and it is not attacked
+            seen[CONTEXT_LEAF] = torch.as_tensor(context, device=actor.device)
+        elif n_context := actor.policy.n_context:  # only a critic that no attack asks looks at it
+            seen[CONTEXT_LEAF] = torch.zeros(n, n_context, device=actor.device)
         found = self._perturbation(seen, _state(actor, state, start, n), legal, n)
         changed = dict(observation)
         for name, x in found.items():

@@ -84,14 +84,19 @@ class Collector:
         self._finals: list[Finals] = []
         """Of the rollout that is being filled, by step."""
 
-    def start(self, seed: int) -> None:
-        """Reset every env."""
-        self.pending = self.envs.reset(seed)
+    def stop(self) -> None:
+        """Leave the open episodes, so that the envs are as before `start`."""
+        self.pending = None
         self._set_active(np.ones(self.envs.n_envs, np.bool_))
         self.episode_start = np.ones(self.envs.n_envs, np.bool_)
         self.state[:] = 0.0
         if self._context is not None:
             self._context.forget_open(self.envs.n_envs)
+
+    def start(self, seed: int) -> None:
+        """Reset every env."""
+        self.stop()
+        self.pending = self.envs.reset(seed)
         self._guard.observations(self.pending, 0)
         self._make_room_for_masks()
         self._env_state()  # whoever trains should learn now, not at the first checkpoint, that it will not be exact

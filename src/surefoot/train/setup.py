@@ -16,6 +16,7 @@ from gymnasium.vector import VectorEnv
 from surefoot.actions.heads import heads_of
 from surefoot.config import Config, MarketConfig, RunConfig, from_dict, from_flat, merge, nested
 from surefoot.config.market_presets import MARKET_ID
+from surefoot.config.risk_rules import limit_name
 from surefoot.config.schema import training_contradictions
 from surefoot.config.section import changed
 from surefoot.errors import ConfigError, SurefootWarning
@@ -111,10 +112,14 @@ def overridden(config: Config, overrides: dict[str, Any]) -> Config:
     """A saved configuration with other settings; what decides the networks and their inputs cannot change."""
     given = nested(overrides)
     changed = merge(config.model_dump(), given)
-    config = from_dict(changed, acting=True)
+    saved, config = config, from_dict(changed, acting=True)
     for name in flat_names(given):
         if (name.startswith(FIXED_SECTIONS) and name != "policy.encoder") or name in FIXED:
             raise ConfigError(f"{name} is part of what was saved and cannot be another when it is loaded: leave it out")
+    if (unit := limit_name(saved.risk)) != limit_name(config.risk):
+        raise ConfigError(
+            f"risk.{unit} may be another number when it is loaded, but what it is a limit of is part of what was saved"
+        )
     return config
 
 

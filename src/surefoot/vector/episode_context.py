@@ -13,6 +13,11 @@ from surefoot.spaces import Array
 LARGEST = 10.0
 """Beyond so many units the context is cut off: it is far from where the tail begins, on either side."""
 
+LARGEST_SUM = 1e150
+"""Of what is loaded: its square is finite."""
+UNKNOWN = (0.0, np.inf)
+"""Origin and scale as long as there is no unit: everything is seen as 0."""
+
 
 class EpisodeContext:
     """Σ γ^k·r_k of each env's open episode, k counted from its first step, and γ^k of the step to come.
@@ -24,7 +29,7 @@ class EpisodeContext:
 
     def __init__(self, n_envs: int, discount: float) -> None:
         self.discount = discount
-        self.origin, self.scale = 0.0, np.inf
+        self.origin, self.scale = UNKNOWN
         self.running: NDArray[np.float64] = np.zeros(n_envs)
         self.weight: NDArray[np.float64] = np.ones(n_envs)
 
@@ -81,7 +86,8 @@ class EpisodeContext:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore; ValueError unless it is of as many envs."""
         running, weight = (np.array(state[name], np.float64) for name in ("running", "weight"))
-        if not running.shape == weight.shape == self.running.shape or not np.isfinite([running, weight]).all():
+        same = running.shape == weight.shape == self.running.shape
+        if not same or not (np.abs(running) <= LARGEST_SUM).all() or not ((weight >= 0.0) & (weight <= 1.0)).all():
             raise ValueError("what it says of the returns of open episodes is not one finite number for each env")
         self.running, self.weight = running, weight
 
