@@ -162,7 +162,6 @@ def compile_with(learner: Learner, compiler: Any) -> None:
     learner.updater.step = CompiledStep(*parts, compiler)
 
 
-@pytest.mark.filterwarnings("ignore:an update rests on about")
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_and_eager_agree_after_ten_updates(case: str) -> None:
     env, settings = CASES[case]

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from risk.rollouts import episodes, one_step_episodes, settings
-from surefoot.errors import NonFiniteError, RiskError, SurefootWarning
+from surefoot.errors import NonFiniteError, RiskError
 from surefoot.risk.build import build_risk
-from surefoot.risk.shortfall import LOOKS_BEFORE_WARNING, THRESHOLD_RATE
+from surefoot.risk.shortfall import THRESHOLD_RATE
 from surefoot.risk.term import RiskTerm, Steps
 
 HALF = (5.0, -3.0, 2.0, -1.0)
@@ -182,14 +182,11 @@ def test_an_episode_that_never_ends_is_an_error_that_names_the_limit_per_step() 
         term.observe(steps, 0.0)
 
 
-def test_few_episodes_in_the_tail_are_said_once_with_how_many_it_wants() -> None:
-    term, steps = constraint(), one_step_episodes(*HALF)
-    for _ in range(LOOKS_BEFORE_WARNING - 1):
-        term.observe(steps, 0.0)
-    with pytest.warns(SurefootWarning, match=r"about 2 episodes of the worst 0\.5 .*20 would.*10 times as many"):
-        metrics = term.observe(steps, 0.0)
+def test_with_few_episodes_in_the_tail_it_goes_on_and_the_log_says_how_many_it_wants() -> None:
+    metrics = constraint().observe(one_step_episodes(*HALF), 0.0)
+    assert metrics["risk/tail_episodes"] == metrics["warn/few_tail_episodes"] == 2.0
     assert metrics["risk/tail_episodes_wanted"] == 20.0
-    term.observe(steps, 0.0)
+    assert "warn/few_tail_episodes" not in constraint().observe(one_step_episodes(*HALF * 10), 0.0)
 
 
 def test_returns_that_overflow_are_named() -> None:

@@ -198,7 +198,6 @@ def test_too_few_quantiles_for_alpha_are_said_once() -> None:
     iterate(learner, 2)
 
 
-@pytest.mark.filterwarnings("ignore:an update rests on about")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -223,16 +222,10 @@ def test_a_continued_run_equals_an_uninterrupted_one(settings: dict[str, Any]) -
     assert [record.metrics for record in found] == [record.metrics for record in expected[3:]]
 
 
-@pytest.mark.filterwarnings("ignore:an update rests on about")
 def test_an_alpha_without_one_episode_in_the_tail_of_the_whole_training_is_refused() -> None:
-    """Before anything starts where it is certain; else once the number of episodes can be foreseen."""
     limit = {"kind": "cvar_constraint", "alpha": 1e-4, "limit_per_episode": 0.0}
-    with pytest.raises(RiskError, match=r"alpha = 0\.0001 of about 512 episodes"):
+    with pytest.raises(RiskError, match=r"alpha = 0\.0001 of the episodes of 512 env steps"):
         PPO("surefoot/SafeOrRisky-v0", n_envs=4, n_steps=32, batch_size=64, risk=limit).learn(512)
-    agent = PPO("surefoot/CostlyArm-v0", n_envs=4, n_steps=32, batch_size=64, risk=limit | {"alpha": 0.005})
-    with pytest.raises(RiskError, match=r"alpha = 0\.005 of about \d+ episodes"):
-        agent.learn(512)
-    assert agent.num_timesteps < 512
 
 
 def test_what_a_risk_term_changes_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ ODD: tuple[Any, ...] = ("x", {}, [[1.0]], True, 10**400, 1e300)
 WRONG: list[tuple[str, str, Any]] = [
     *(
         ("cvar", path, odd)
-        for path in ("shortfall/recent/recent", "shortfall/tail", "shortfall/updates")
+        for path in ("shortfall/recent/recent", "shortfall/tail", "shortfall/steps_without_end")
         for odd in ODD
     ),
     *(
@@ -34,7 +34,7 @@ WRONG: list[tuple[str, str, Any]] = [
     ("cvar", "shortfall/recent/moments", [1.0, 0.0]),
     ("cvar", "shortfall/tail", [0.0, 1.0, 1.0]),
     ("cvar", "shortfall/next", ["x", 1.0, 1.0]),
-    ("cvar", "shortfall/ended", -1),
+    ("cvar", "shortfall/steps_without_end", -1),
     ("cvar", "multiplier/integral", -1.0),
     ("cvar", "multiplier", None),
     ("cvar", "reachability/said", "no"),

@@ -28,7 +28,6 @@ def test_the_policy_is_about_the_best_one_without_a_limit_and_under_two(name: st
     assert flips(found)
 
 
-@pytest.mark.filterwarnings("ignore:an update rests on about")
 def test_a_tail_is_learned_from_rollouts_shorter_than_an_episode() -> None:
     """R08: twelve steps an episode, four a rollout. The tail alone says: nothing into the asset that crashes.
 

@@ -180,8 +180,8 @@ def test_a_bad_first_observation_is_named(fault: str) -> None:
 
 
 def spoil(learner: Learner, name: str) -> None:
-    """Make one parameter of the action head NaN."""
-    learner.flat.named()[f"head.{name}"].fill_(torch.nan)
+    """Make one parameter of the output layer NaN."""
+    learner.flat.named()[f"output.{name}"].fill_(torch.nan)
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "surefoot/IdentityBinary-v0"])

@@ -23,7 +23,6 @@ from surefoot.critics.auxiliary import WithAuxiliary
 from surefoot.critics.base import Critic
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
 from surefoot.policy.own_encoder import EncoderClass
-from surefoot.risk.build import require_tail
 from surefoot.rollout.buffer import Rollout
 from surefoot.rollout.collector import Collector
 from surefoot.vector.described import DescribedEnvs
@@ -99,10 +98,6 @@ class Phase(Enum):
 
 ENV_TENSORS = ("rewards/running",)
 """Tensors, besides those of the collector, that depend on the number of envs."""
-
-
-ENOUGH_TO_FORESEE = 0.5
-"""Share of a training after which the number of its episodes can be foreseen."""
 
 
 class Abandoned(Exception):
@@ -198,9 +193,6 @@ class Learner:
         update = self.updates - self.schedules.first_update
         rate = value_at(self.config.risk.multiplier_lr, update, total_updates)
         metrics = self._observe(rollout, rate)
-        done = (update + 1) / total_updates
-        if done >= ENOUGH_TO_FORESEE and self.collector.episodes.finished:
-            require_tail(self.config.risk, self.collector.episodes.finished / done)
         estimates = self._estimate(rollout)
         coefficients = self.plan.at(update, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)

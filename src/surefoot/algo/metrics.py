@@ -493,6 +493,13 @@ ELSEWHERE: tuple[Declared, ...] = (
     Declared("eval/success_rate", EVALUATION, "mean", "share", "Episodes that ended with is_success."),
     Declared("eval/best_mean_reward", "train/callbacks.py", "max", "reward", "Best mean_reward so far."),
     Declared(
+        "warn/few_tail_episodes",
+        TAIL,
+        "count",
+        "episodes",
+        "Episodes of the tail, if fewer than wanted: raise n_envs or ppo.n_steps.",
+    ),
+    Declared(
         "warn/limit_unreachable",
         "risk/reachability.py",
         "value",

@@ -72,13 +72,13 @@ def build_calibration(config: Config, term: RiskTerm | None, n_envs: int) -> Cal
     return Calibration(n_envs, term.alpha, config.ppo.gamma)
 
 
-def require_tail(config: RiskConfig, n_episodes: float) -> None:
-    """Raise if not one of so many episodes, the most or the likely number of a whole training, is in the tail."""
+def require_tail(config: RiskConfig, total_timesteps: int) -> None:
+    """Raise if not one episode of a whole training can be in the tail: an episode has one step at least."""
     about_episodes = config.kind in ("cvar_objective", "cvar_constraint") and config.limit_per_step is None
-    if about_episodes and config.alpha * n_episodes < 1.0:
+    if about_episodes and config.alpha * total_timesteps < 1.0:
         raise RiskError(
-            f"risk.alpha = {config.alpha:g} of about {n_episodes:.0f} episodes in the whole training is less than one: "
-            f"there is no tail to learn from. Raise alpha to {min(1.0, 20.0 / n_episodes):.2g}, or train longer"
+            f"risk.alpha = {config.alpha:g} of the episodes of {total_timesteps} env steps is less than one: there is "
+            f"no tail to learn from. Raise alpha to {min(1.0, 20 / total_timesteps):.2g} or more, or train longer"
         )
 
 

@@ -29,7 +29,7 @@ from surefoot.errors import NonFiniteError, RiskError, SurefootWarning
 from surefoot.math.risk import cvar_from_samples
 from surefoot.math.tail import Tail, shortfall, standard_error, tail_of
 from surefoot.risk.recent import RecentValues
-from surefoot.risk.saved import count, numbers
+from surefoot.risk.saved import numbers
 from surefoot.risk.term import Steps, Unit
 
 WANTED_IN_TAIL = 20
@@ -37,7 +37,6 @@ WANTED_IN_TAIL = 20
 THRESHOLD_RATE = 0.2
 """Share by which the threshold moves towards the quantile of the newest values in each update. Advantages are right for
 any fixed threshold near the quantile; one that jumps makes the critic's task another one every time."""
-LOOKS_BEFORE_WARNING = 5
 
 
 class TailEstimate(NamedTuple):
@@ -135,7 +134,6 @@ class EpisodeShortfall(Shortfall):
         self.auxiliary = Auxiliary("shortfall", 1.0, ends_with_truncation=True, n_context=n_context)
         self._max_steps = max_steps_without_end
         self._steps_without_end = 0
-        self._updates, self._ended = 0, 0
 
     def values(self, steps: Steps) -> Tensor:
         values = steps.after[steps.done]
@@ -155,10 +153,12 @@ class EpisodeShortfall(Shortfall):
         return torch.where(steps.valid, gained, 0.0).to(steps.reward.dtype)
 
     def count_metrics(self, in_tail: float) -> dict[str, float]:
-        return {"risk/tail_episodes": in_tail, "risk/tail_episodes_wanted": float(WANTED_IN_TAIL)}
+        """With fewer than wanted it works with what there is, and the log says so."""
+        found = {"risk/tail_episodes": in_tail, "risk/tail_episodes_wanted": float(WANTED_IN_TAIL)}
+        return found | ({"warn/few_tail_episodes": in_tail} if in_tail < WANTED_IN_TAIL else {})
 
     def _count(self, ended: int, n_steps: int) -> None:
-        """Say it once if updates rest on few episodes of the tail; raise if no episode ever ends."""
+        """Raise if no episode ever ends."""
         self._steps_without_end = 0 if ended else self._steps_without_end + n_steps
         if self._steps_without_end >= self._max_steps:
             raise RiskError(
@@ -167,26 +167,13 @@ class EpisodeShortfall(Shortfall):
                 '"cvar_constraint"), which limits the CVaR of one-step returns; for very long ones raise '
                 "risk.max_steps_without_episode"
             )
-        self._updates, self._ended = self._updates + 1, self._ended + ended
-        in_tail = self._alpha * self._ended / self._updates
-        if self._updates == LOOKS_BEFORE_WARNING and in_tail < WANTED_IN_TAIL:
-            more = "" if not in_tail else f", {WANTED_IN_TAIL / in_tail:.0f} times as many steps"
-            warnings.warn(
-                f"an update rests on about {in_tail:.2g} episodes of the worst {self._alpha:g} (risk/tail_episodes), "
-                f"{WANTED_IN_TAIL} would teach more steadily: raise n_envs or ppo.n_steps{more}",
-                SurefootWarning,
-                stacklevel=2,
-            )
 
     def state_dict(self) -> dict[str, Any]:
-        counts = {"steps_without_end": self._steps_without_end, "updates": self._updates, "ended": self._ended}
-        return super().state_dict() | counts
+        return super().state_dict() | {"steps_without_end": self._steps_without_end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._steps_without_end, self._updates, self._ended = (
-            count(state[name]) for name in ("steps_without_end", "updates", "ended")
-        )
+        self._steps_without_end = count(state["steps_without_end"])
 
 
 class StepShortfall(Shortfall):
