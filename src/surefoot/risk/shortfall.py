@@ -29,7 +29,7 @@ from surefoot.errors import NonFiniteError, RiskError, SurefootWarning
 from surefoot.math.risk import cvar_from_samples
 from surefoot.math.tail import Tail, shortfall, standard_error, tail_of
 from surefoot.risk.recent import RecentValues
-from surefoot.risk.saved import numbers
+from surefoot.risk.saved import count, numbers
 from surefoot.risk.term import Steps, Unit
 
 WANTED_IN_TAIL = 20
