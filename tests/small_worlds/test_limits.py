@@ -12,7 +12,7 @@ from surefoot.bench.risk_report import flips, judge
 from surefoot.bench.risk_runs import train
 from surefoot.train.ppo import PPO
 
-UPDATES = {"arm": 70, "portfolio": 400, "cliff": 80, "costly": 35}
+UPDATES = {"arm": 70, "portfolio": 400, "cliff": 120, "costly": 60}
 TOLERANCE = 0.1
 """Of the limit and of the best feasible return: twice what the long runs are held to."""
 

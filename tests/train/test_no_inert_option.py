@@ -361,7 +361,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
         [30.0], {"risk.kind": "cvar_constraint", "risk.alpha": 0.5, "risk.limit_discounted": 100.0}
     ),
     "risk.cvar_weight": Trains([1.0], {"risk.kind": "cvar_objective", "risk.alpha": 0.5}),
-    "risk.multiplier_lr": Trains([0.7], CONSTRAINT),
+    "risk.multiplier_lr": Trains([0.9], CONSTRAINT),
     "risk.limit_per_step": Trains([30.0], {"risk.kind": "cvar_constraint", "risk.limit_per_step": 100.0}),
     "risk.observe_return": Trains([True], CONSTRAINT),
     "risk.max_steps_without_episode": max_steps_without_episode,

@@ -252,7 +252,7 @@ class RiskConfig(Section):
     """Steps of each env without the end of an episode after which a CVaR or mean cost of episodes is an error."""
     cvar_weight: Annotated[float, Gt(0.0), Le(1.0)] = 0.5
     """Weight w of (1 - w)·mean + w·CVaR in kind cvar_objective."""
-    multiplier_lr: Scheduled = 0.2
+    multiplier_lr: Scheduled = 0.5
     """Change of the multiplier per update and unit of violation. A violation is v/(σ + |v|), σ being the standard
     deviation of the returns or costs that the limit is about: small ones count in units of σ, none counts beyond 1."""
     multiplier_init: Annotated[float, Ge(0.0)] = 0.0
