@@ -79,7 +79,8 @@ def test_an_evaluation_shows_the_policy_what_its_episode_has_earned(
     learner = learner_on(open_envs(source, factories), **settings(limit, observe_return=True))
     assert learner.parts.context is not None
     learner.parts.context.set_unit(1.0, 32.0)
-    told, act = [], type(learner.actor).__call__
+    told: list[tuple[Any, Any]] = []
+    act = type(learner.actor).__call__
 
     def watched(actor: Any, observation: Any, *rest: Any, **named: Any) -> Any:
         told.extend(zip(observation["obs"], rest[-1], strict=True))
