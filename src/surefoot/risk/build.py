@@ -76,9 +76,11 @@ def require_tail(config: RiskConfig, n_episodes: float) -> None:
     """Raise if not one of so many episodes, the most or the likely number of a whole training, is in the tail."""
     about_episodes = config.kind in ("cvar_objective", "cvar_constraint") and config.limit_per_step is None
     if about_episodes and config.alpha * n_episodes < 1.0:
+        enough = 20.0 / n_episodes
+        advice = f"Raise alpha to {enough:.2g}, or train longer" if enough <= 0.5 else "Train longer"
         raise RiskError(
             f"risk.alpha = {config.alpha:g} of about {n_episodes:.0f} episodes in the whole training is less than one: "
-            f"there is no tail to learn from. Raise alpha to {min(1.0, 20.0 / n_episodes):.2g}, or train longer"
+            f"there is no tail to learn from. {advice}"
         )
 
 
