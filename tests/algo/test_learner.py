@@ -136,6 +136,21 @@ def test_a_saved_state_is_a_copy() -> None:
     assert_equal_states(saved, kept)
 
 
+@pytest.mark.filterwarnings("ignore:an update rests on about")
+@pytest.mark.parametrize("before", [0, 2], ids=["first", "third"])
+def test_estimating_changes_nothing(before: int) -> None:
+    """What must move before is moved by `_observe` and `_set_first_unit`, what moves after by `_advance`."""
+    risk = {"kind": "cvar_constraint", "alpha": 0.5, "limit_per_episode": 0.0}
+    critic = {"kind": "quantile", "popart": True, "clip_mode": "mean_only"}
+    learner = make_learner("surefoot/CostlyArm-v0", **EVERYTHING | {"risk": risk, "critic": critic})
+    iterate(learner, before, total=4)
+    rollout = learner.collect()
+    learner._observe(rollout, 0.1)
+    state = through_json(learner.state_dict())
+    learner._estimate(rollout)
+    assert_equal_states(learner.state_dict(), state)
+
+
 def test_saving_changes_nothing() -> None:
     plain, saving = (make_learner(**EVERYTHING) for _ in range(2))
     for learner in (plain, saving):

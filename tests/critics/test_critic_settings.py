@@ -129,8 +129,8 @@ def test_each_clip_mode_has_its_own_gradient(kind: str) -> None:
     ("risk", "targets"),
     [
         ({}, "lambda"),
-        ({"kind": "cvar_constraint", "limit_per_episode": 10.0}, "monte_carlo"),
-        ({"kind": "cvar_objective"}, "monte_carlo"),
+        ({"kind": "cvar_constraint", "alpha": 0.5, "limit_per_episode": 10.0}, "monte_carlo"),
+        ({"kind": "cvar_objective", "alpha": 0.5}, "monte_carlo"),
     ],
 )
 def test_who_asks_for_tails_gets_whole_returns(risk: dict[str, Any], targets: str) -> None:

@@ -55,7 +55,7 @@ def estimates_of(learner: Learner) -> tuple[Estimates, dict[str, Tensor]]:
     """What the first rollout gives the update, and the gradient by part."""
     rollout = learner.collect()
     learner._observe(rollout, 1.0)
-    estimates = learner._estimate(rollout)
+    estimates = learner._set_first_unit(rollout, learner._estimate(rollout))
     rows = flatten(rollout, estimates, learner.device)
     rows = rows.rows(torch.arange(len(rows.weight)))  # ordinary tensors
     return estimates, by_part(learner, gradient_of(learner, rows))

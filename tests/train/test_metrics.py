@@ -43,7 +43,7 @@ RUNS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "categorical": ("CartPole-v1", {"critic": {"kind": "categorical"}}, {"train/out_of_support_fraction"}),
     "CVaR limit": (
         "CartPole-v1",
-        {"critic": {"kind": "quantile"}, "risk": {"kind": "cvar_constraint", "limit_per_episode": 5.0}},
+        {"critic": {"kind": "quantile"}, "risk": {"kind": "cvar_constraint", "alpha": 0.9, "limit_per_episode": 5.0}},
         {"risk/multiplier", "risk/cvar", "risk/coverage_05"},
     ),
     "cost limit": (

@@ -194,6 +194,8 @@ class Learner:
         rate = value_at(self.config.risk.multiplier_lr, update, total_updates)
         metrics = self._observe(rollout, rate)
         estimates = self._estimate(rollout)
+        if self.updates == 0:
+            estimates = self._set_first_unit(rollout, estimates)
         coefficients = self.plan.at(update, total_updates)
         record = self.updater.update(rollout, estimates, coefficients, self.updates, self._check)
         episodes = self.collector.episodes.summary()
@@ -219,15 +221,20 @@ class Learner:
         return {} if self.risk is None else self.risk.observe(steps_of(rollout), multiplier_lr)
 
     def _estimate(self, rollout: Rollout) -> Estimates:
-        """What the update learns from. Before the very first one, the critic's unit is set by the first returns."""
-        critic, ppo = self.policy.critic, self.config.ppo
-        reward = rollout.reward if self.rewards is None else self.rewards(rollout.reward)
-        scale = 1.0 if self.rewards is None else self.rewards.scale
-        estimates = estimate(rollout, reward, predict(rollout, self.policy), critic, ppo, self.risk, scale)
-        if self.updates == 0:
-            update_critic_statistics(critic, estimates, rollout.valid)
-            estimates = with_targets(estimates, rollout, reward, predict(rollout, self.policy), critic, ppo)
-        return estimates
+        """What the update learns from; changes nothing."""
+        critic, scale = self.policy.critic, 1.0 if self.rewards is None else self.rewards.scale
+        predictions = predict(rollout, self.policy)
+        return estimate(rollout, self._scaled(rollout), predictions, critic, self.config.ppo, self.risk, scale)
+
+    def _set_first_unit(self, rollout: Rollout, estimates: Estimates) -> Estimates:
+        """Before the very first update: let the first returns set the critic's unit; estimates with targets in it."""
+        critic = self.policy.critic
+        update_critic_statistics(critic, estimates, rollout.valid)
+        predictions = predict(rollout, self.policy)
+        return with_targets(estimates, rollout, self._scaled(rollout), predictions, critic, self.config.ppo)
+
+    def _scaled(self, rollout: Rollout) -> Tensor:
+        return rollout.reward if self.rewards is None else self.rewards(rollout.reward)
 
     def _advance(self, rollout: Rollout, estimates: Estimates) -> dict[str, float]:
         """Move what stayed while the rollout was learned from: the critic's unit, observation statistics, the risk

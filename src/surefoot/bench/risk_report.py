@@ -18,8 +18,8 @@ Made by `surefoot bench risk`; with `--report` it only rewrites this page from t
 an exact answer (see the classes in `surefoot.worlds`): the best mean return without a limit, and the best one under a
 limit on the tail or on the cost. An agent is trained per seed with the default multiplier settings, then plays the
 episodes that are said below, sampling its actions as in training. The defaults of the multiplier were chosen on the
-safe or risky arm, the costly arm and the windy cliff with seeds 100 and 101; the portfolio was not looked at for that, nor
-was any seed below. Sizes of rollouts are those of earlier trials.
+safe or risky arm, the costly arm and the windy cliff with seeds 100 and 101; neither the portfolio nor any seed below
+was looked at for that. Sizes of rollouts are those of earlier trials.
 
 *Violation* is by how much the limit is missed, in percent of the limit (negative: room to spare); *loss* is by how much
 the mean return falls short of the best feasible one, in percent of that (negative: above it, by chance or by a
