@@ -199,11 +199,11 @@ def other_goals(seeds: list[int]) -> list[str]:
 
 MISSED = """## What was missed, and what limits it
 
-- *Tree and Heston.* An exact (tree) or nearly exact hedge exists, so that what is left is the precision of the position:
-  a CVaR95 of 2 % of the price on the tree asks for positions right to about half a percent. Tried on seed 100, with
-  CVaR95 on the tree: gae_lambda 0.7 (0.17), 0.98 (0.27), 1 (0.35), a Beta policy (0.24), a larger first std (0.25); with
-  CVaR99 in the Heston world: gae_lambda 0.8 (2.09), 0.98 (2.03), 1 (2.62), a Beta policy (2.63). Less critic (a larger
-  gae_lambda) is worse, so it is not the bootstrapping. Longer training with smaller steps was not tried.
+- *Tree and Heston.* An exact (tree) or nearly exact hedge exists, so that what is left is the precision of the
+  position: a CVaR95 of 2 % of the price on the tree asks for positions right to about half a percent. Tried on seed
+  100, CVaR95 on the tree: gae_lambda 0.7 (0.17), 0.98 (0.27), 1 (0.35), a Beta policy (0.24), a larger first std
+  (0.25); CVaR99 in the Heston world: gae_lambda 0.8 (2.09), 0.98 (2.03), 1 (2.62), a Beta policy (2.63). Less critic (a
+  larger gae_lambda) is worse, so it is not the bootstrapping. Longer training with smaller steps was not tried.
 - *The mean under a limit.* The limit is kept by the policy that acts in training, noise included, and tightly so. Its
   noise costs about 0.5 of CVaR95; without it the policy keeps the limit with that room, and earns 0.4 less than a rule
   that uses it. Tried: a Gaussian policy with less noise (it learned too slowly), more and shorter rollouts (the same).
