@@ -51,6 +51,13 @@ CASES: dict[str, Callable[[int], Figures]] = {
     },
 }
 Runs = dict[str, dict[int, Figures]]
+SEEDS, CRASH_SEEDS = (0, 1, 2, 3, 4), (20, 21, 22, 23, 24)
+"""The settings of the crash-prone series were changed after their first seeds had been seen, so theirs are others."""
+
+
+def seeds_of(case: str) -> tuple[int, ...]:
+    """Those that the page reports."""
+    return CRASH_SEEDS if case.startswith("crash") else SEEDS
 
 
 def path_of(case: str, seed: int) -> Path:
@@ -58,19 +65,21 @@ def path_of(case: str, seed: int) -> Path:
     return KEPT / f"{case}-{seed}.json"
 
 
-def kept(seeds: list[int]) -> Runs:
-    """All runs of these seeds that are there."""
+def kept() -> Runs:
+    """All runs of the page that are there."""
     return {
-        case: {seed: json.loads(path_of(case, seed).read_text()) for seed in seeds if path_of(case, seed).exists()}
+        case: {
+            seed: json.loads(path_of(case, seed).read_text()) for seed in seeds_of(case) if path_of(case, seed).exists()
+        }
         for case in CASES
     }
 
 
-def run(cases: list[str], seeds: list[int]) -> None:
+def run(cases: list[str], seeds: list[int] | None) -> None:
     """Those that are not kept yet."""
     KEPT.mkdir(parents=True, exist_ok=True)
     for case in cases:
-        for seed in seeds:
+        for seed in seeds_of(case) if seeds is None else seeds:
             if path_of(case, seed).exists():
                 continue
             began = time.perf_counter()
@@ -121,20 +130,25 @@ def proofs(runs: Runs) -> list[str]:
 def tails(runs: Runs) -> list[str]:
     """Rows about the crash-prone series."""
     lines = [
-        "| agent | position | CVaR of steps | CVaR of episodes | mean, of the best fixed one's | limit kept | to 5 % |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| agent | position | CVaR of steps | CVaR of episodes | mean, of the best fixed one's | limit kept | to 5 % | "
+        "tail not worse than the best fixed one's, to 5 % |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for case, key, limit in (
         ("crash-neutral", "cvar_step", LIMIT_STEP),
         ("crash-step", "cvar_step", LIMIT_STEP),
         ("crash-episode", "cvar_episode", LIMIT_EPISODE),
     ):
-        best = best_fixed("episode" if case == "crash-episode" else "step")
-        share = [x / best["growth"] for x in figures(runs, case, "growth")]
+        grown = zip(figures(runs, case, "growth"), figures(runs, case, "fixed_growth"), strict=True)
+        share = [x / y for x, y in grown]
+        beside = zip(figures(runs, case, key), figures(runs, case, f"fixed_{key}"), strict=True)
+        level = verdict([x >= 1.05 * y for x, y in beside])
         nearly = verdict([x >= 1.05 * limit for x in figures(runs, case, key)])
         holds = verdict([x >= limit for x in figures(runs, case, key)])
         cells = [said(figures(runs, case, x), ".4f") for x in ("position", "cvar_step", "cvar_episode")]
-        lines.append(f"| {case.removeprefix('crash-')} | {' | '.join(cells)} | {said(share)} | {holds} | {nearly} |")
+        lines.append(
+            f"| {case.removeprefix('crash-')} | {' | '.join(cells)} | {said(share)} | {holds} | {nearly} | {level} |"
+        )
     return lines
 
 
@@ -154,9 +168,9 @@ def of_presets(runs: Runs) -> list[str]:
     return lines
 
 
-def report(seeds: list[int]) -> str:
+def report() -> str:
     """The page."""
-    runs = kept(seeds)
+    runs = kept()
     fixed = {kind: best_fixed(kind) for kind in ("step", "episode")}
     bound = planted_signal_optimum().growth
     known = planted_signal_follower(cost_rate=COST_RATE).growth
@@ -164,7 +178,8 @@ def report(seeds: list[int]) -> str:
         [
             "# What is learned on markets?",
             "",
-            f"Made by `python benchmarks/market_learning.py` with seeds {', '.join(map(str, seeds))}; settings were "
+            f"Made by `make bench-market`, that is `python benchmarks/market_learning.py`, with seeds "
+            f"{', '.join(map(str, SEEDS))}, and {', '.join(map(str, CRASH_SEEDS))} for the crashes; settings were "
             "chosen on seeds 10 to 12. Agents are judged without noise in their actions.",
             "",
             "## Series whose best policy is known",
@@ -183,9 +198,11 @@ def report(seeds: list[int]) -> str:
             f"{fixed['step']['position']:.3f}), or of the worst {ALPHA_EPISODE:.0%} of episodes of 256 steps, four "
             f"rollouts long, ≥ {LIMIT_EPISODE:g} ({fixed['episode']['position']:.3f}). Asked for: the limit is kept, "
             "and ≥ 80 % of the mean of the best fixed position that keeps it. The neutral agent is held against the "
-            "limit of steps. Settings with a smaller std of actions were tried first, on the seeds of this page too: "
-            "limits were kept with 77 % and more of that mean, but the neutral agent learned so slowly that it kept "
-            "the limit in one of two runs as well, which shows nothing. So std is larger since.",
+            "limit of steps. Steps of training and std of actions were changed after runs of seeds 0 to 4 had been "
+            "seen (a smaller std kept limits with 77 % and more of that mean, but the neutral agent then learned too "
+            "slowly to break them); so the page reports seeds that were not looked at. Crashes are rare: how many a "
+            "series has is luck, and the best fixed position itself breaks the limit on some. So the last column "
+            "holds agents against it on the same paths.",
             "",
             *tails(runs),
             "",
@@ -206,12 +223,12 @@ def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--seeds", nargs="+", type=int, help="others than those of the page")
     parser.add_argument("--report", action="store_true", help="run nothing")
     arguments = parser.parse_args()
     if not arguments.report:
         run(arguments.cases, arguments.seeds)
-    PAGE.write_text(report(arguments.seeds), encoding="utf-8")
+    PAGE.write_text(report(), encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"))
 
 
