@@ -90,6 +90,7 @@ class Run:
             **found,
             "wall_seconds": time.perf_counter() - started,
             "cpu_seconds": time.process_time() - cpu,
+            "version": training.installed_version("surefoot"),
             "machine": training.machine(),
         }
 
