@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -279,6 +281,13 @@ def test_the_id_makes_one_account_or_many() -> None:
     assert many.reset(seed=0)[0].shape == (8, 3 * 8 + 3)
     with pytest.raises(ConfigError, match="either data= "):
         gymnasium.make(MARKET_ID)
+
+
+@pytest.mark.parametrize("how", ["import gymnasium, surefoot.market", "from surefoot.market import Market"])
+def test_importing_the_package_is_enough_for_the_id(how: str) -> None:
+    script = f"{how}\nimport gymnasium\nprint(gymnasium.spec('surefoot/Market-v0').id)"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert told.stdout.strip() == MARKET_ID, told.stderr
 
 
 def test_the_library_steps_it_as_true_transitions() -> None:

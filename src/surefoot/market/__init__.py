@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -34,3 +35,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if "gymnasium" in sys.modules:  # else `Market` registers the id: whoever only reads prices does not wait for Gymnasium
+    import_module("surefoot.market.registration").register_market()

@@ -16,6 +16,7 @@ from surefoot.market.costs import KINDS
 from surefoot.market.features import FeatureStatistics
 from surefoot.market.observation import Observation
 from surefoot.market.prices import Column, Prices
+from surefoot.market.registration import register_market
 from surefoot.market.rewards import LEAST_GROWTH, Moment
 from surefoot.market.settings import MarketSettings
 from surefoot.market.simulator import BORROW, Flags
@@ -252,3 +253,6 @@ class MarketEnv(gymnasium.Env[Observation, Any]):
 def _row(info: dict[str, Any]) -> dict[str, Any]:
     """Info of the only account."""
     return {key: _row(value) if isinstance(value, dict) else value[0] for key, value in info.items()}
+
+
+register_market()
