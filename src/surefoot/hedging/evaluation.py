@@ -59,7 +59,7 @@ def var_loss(pnl: Floats, level: float) -> float:
 
 def cvar_standard_error(pnl: Floats, level: float) -> float:
     """Of `cvar_loss`: by Rockafellar–Uryasev it is an average of v + (loss − v)⁺/(1 − level), v the VaR, and to first
-    order the error in v does not matter, so the spread of that average is what is left."""
+    order the error in v has no effect, so what is left is the standard error of that average."""
     excess = np.maximum(-pnl - var_loss(pnl, level), 0.0)
     return float(excess.std(ddof=1)) / (_tail(level) * math.sqrt(len(pnl)))
 
