@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from pathlib import Path
@@ -140,6 +141,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "half an action": ({"action": np.full(20, 0.5)}, "is not in Discrete"),
     "text": ({"note": np.array(["a"] * 20)}, "note has dtype <U1"),
     "objects": ({"note": np.array([{}] * 20, dtype=object)}, "cannot be read as a set of demonstrations"),
+    "no legal choice": ({"mask": np.zeros((20, 2), bool)}, "mask of row 0 leaves no legal choice"),
+    "an illegal action": (
+        {"mask": np.stack([np.ones(20, bool), np.arange(20) != 7], 1)},
+        "the action 1 of row 7 is not legal by its own mask",
+    ),
     "no rewards": ({"reward": None}, r"no rewards to weigh .* imitation\.beta = none"),
 }
 
@@ -165,6 +171,44 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=told):
             make_learner(imitation={"coef": 1.0, "demonstrations": str(tmp_path / name)})
+
+
+def test_memory_is_not_taken_on_the_word_of_a_file(tmp_path: Path) -> None:
+    """A header that declares 800 GB of array, and 400 M rows that are packed into a megabyte."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**11,)})
+    with zipfile.ZipFile(tmp_path / "header.npz", "w") as archive:
+        archive.writestr("action.npy", header.getvalue() + bytes(80))
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    chunk = pyarrow.table({"action": pyarrow.array(np.zeros(10_000_000, np.int64))})
+    with parquet.ParquetWriter(tmp_path / "rows.parquet", chunk.schema) as writer:
+        for _ in range(30):
+            writer.write_table(chunk)
+    assert (tmp_path / "rows.parquet").stat().st_size < 1 << 22
+    for name, told in (
+        ("header.npz", "larger than it is"),
+        ("rows.parquet", r"2,400,000,000 bytes of arrays, at most"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            make_learner(imitation={"coef": 1.0, "demonstrations": str(tmp_path / name)})
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (["a"] * 20, "note has type string, which are no numbers"),
+        ([[1]] * 20, r"note has type list<.*>, which are no numbers"),
+        ([None] + [1.0] * 19, "note has 1 empty cells"),
+    ],
+)
+def test_parquet_columns_that_are_no_numbers_are_refused(tmp_path: Path, column: list[Any], told: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns: dict[str, Any] = {"action": np.ones(20, np.int64), "note": column}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "demos.parquet")
+    with pytest.raises(ConfigError, match=told):
+        make_learner(imitation={"coef": 1.0, "demonstrations": str(tmp_path / "demos.parquet")})
 
 
 def test_box_actions_outside_are_refused(tmp_path: Path) -> None:

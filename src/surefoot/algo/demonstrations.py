@@ -1,13 +1,11 @@
-"""Demonstration sets: files of observations and actions, checked against the spaces before anything starts.
+"""Demonstration sets: observations and actions, checked against the spaces before anything starts.
 
-An ``.npz`` has the arrays ``observation/<leaf>`` [N, ...] (``observation`` if there is one leaf), ``action`` [N, ...]
-in the form of the env, and may have ``reward`` [N], ``episode_start`` [N] and ``mask`` [N, M]. A ``.parquet`` has the
-same as columns, with ``_0``, ``_1`` … appended for the entries of an array. Files are data: nothing is executed.
+The arrays are ``observation/<leaf>`` [N, ...] (``observation`` if there is one leaf), ``action`` [N, ...] in the form
+of the env, and perhaps ``reward`` [N], ``episode_start`` [N] and ``mask`` [N, M].
 """
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +17,10 @@ from gymnasium import spaces
 from surefoot.actions.box import BoundedBoxCodec, BoxCodec
 from surefoot.actions.distribution import Family
 from surefoot.actions.heads import nearest
+from surefoot.algo.demonstration_files import read_arrays
 from surefoot.errors import ConfigError
 from surefoot.spaces import Array, Layout
 
-MAX_BYTES = 1 << 31
-"""Of all arrays of a file, unpacked."""
 EDGE = 1e-6
 """How near to a bound a demonstrated action is taken to be, where the policy reaches it only in the limit."""
 
@@ -44,7 +41,7 @@ def load_demonstrations(
     path: Path, layout: Layout, action_space: spaces.Space[Any], family: Family, distribution: str, gamma: float
 ) -> Demonstrations:
     """Read a file; a `ConfigError` says what does not fit the env."""
-    arrays = _read(path)
+    arrays = read_arrays(path)
     rows = len(arrays["action"]) if "action" in arrays else 0
     if not rows:
         raise ConfigError(f"{path}: there is no demonstration in it (no array `action`, or an empty one)")
@@ -58,53 +55,19 @@ def load_demonstrations(
             raise ConfigError(f"{path}: {name} is not finite in row {row}")
     observation = _observations(path, arrays, layout, rows)
     action = _stored(path, arrays["action"], action_space, family, distribution)
-    return Demonstrations(observation, action, _masks(path, arrays, family), _returns(arrays, gamma))
+    mask = _masks(path, arrays, family)
+    if mask is not None:
+        row = _first_illegal(action, mask, family)
+        if row is not None:
+            shown = arrays["action"][row]
+            raise ConfigError(f"{path}: the action {shown} of row {row} is not legal by its own mask")
+    return Demonstrations(observation, action, mask, _returns(arrays, gamma))
 
 
 def save_demonstrations(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write an ``.npz``."""
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub reads a flag into the names
-
-
-def _read(path: Path) -> dict[str, Array]:
-    try:
-        if path.suffix == ".parquet":
-            return _read_parquet(path)
-        if path.suffix != ".npz":
-            raise ConfigError(f"imitation.demonstrations = {str(path)!r}: only .npz and .parquet files are read")
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > MAX_BYTES:
-            raise ConfigError(f"{path}: {size} bytes of arrays, at most {MAX_BYTES} are read")
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise ConfigError(f"imitation.demonstrations: no file at {path}") from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise ConfigError(f"{path} cannot be read as a set of demonstrations: {error}") from None
-
-
-def _read_parquet(path: Path) -> dict[str, Array]:
-    try:
-        import polars
-    except ImportError:
-        raise ConfigError(f"{path}: reading parquet needs polars (pip install polars); .npz does not") from None
-    try:
-        frame = polars.read_parquet(path)
-    except polars.exceptions.PolarsError as error:
-        raise ConfigError(f"{path} cannot be read as parquet: {error}") from None
-    found: dict[str, Array] = {}
-    groups: dict[str, list[tuple[int, str]]] = {}
-    for name in frame.columns:
-        stem, _, number = name.rpartition("_")
-        if stem and number.isdigit():
-            groups.setdefault(stem, []).append((int(number), name))
-        else:
-            found[name] = frame[name].to_numpy()
-    for stem, columns in groups.items():
-        found[stem] = np.stack([frame[name].to_numpy() for _, name in sorted(columns)], 1)
-    return found
 
 
 def _observations(path: Path, arrays: Mapping[str, Array], layout: Layout, rows: int) -> dict[str, Array]:
@@ -150,6 +113,11 @@ def _stored(path: Path, action: Array, space: spaces.Space[Any], family: Family,
 
 
 def _stored_box(path: Path, action: Array, space: spaces.Box, distribution: str) -> Array:
+    if distribution not in ("auto", "gaussian", "tanh_gaussian", "beta"):
+        raise ConfigError(
+            f"imitation.demonstrations: how policy.distribution = {distribution!r} stores an action of the env is not "
+            "known; without them the term imitates the agent's own rollouts"
+        )
     codec = BoxCodec(space) if distribution in ("auto", "gaussian") else BoundedBoxCodec(space)
     if action.size != len(action) * codec.n_dims:
         raise ConfigError(f"{path}: action has rows of shape {action.shape[1:]}, the env's have {space.shape}")
@@ -176,6 +144,13 @@ def _masks(path: Path, arrays: Mapping[str, Array], family: Family) -> Array | N
     if dead is not None:
         raise ConfigError(f"{path}: the mask of row {dead[0]} leaves no legal choice{dead[1]}")
     return mask
+
+
+def _first_illegal(action: Array, mask: Array, family: Family) -> int | None:
+    """An action that its own mask forbids has probability 0 under every policy."""
+    uniform = family.bind(torch.zeros(len(action), family.n_parameters), torch.from_numpy(mask))
+    illegal = uniform.log_prob(torch.from_numpy(action)).exp() == 0.0
+    return int(illegal.nonzero()[0, 0]) if illegal.any() else None
 
 
 def _returns(arrays: Mapping[str, Array], gamma: float) -> Array | None:
