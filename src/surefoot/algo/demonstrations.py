@@ -57,10 +57,10 @@ def load_demonstrations(
     action = _stored(path, arrays["action"], action_space, family, distribution)
     mask = _masks(path, arrays, family)
     if mask is not None:
-        row = _first_illegal(action, mask, family)
-        if row is not None:
-            shown = arrays["action"][row]
-            raise ConfigError(f"{path}: the action {shown} of row {row} is not legal by its own mask")
+        illegal = _first_illegal(action, mask, family)
+        if illegal is not None:
+            shown = arrays["action"][illegal]
+            raise ConfigError(f"{path}: the action {shown} of row {illegal} is not legal by its own mask")
     return Demonstrations(observation, action, mask, _returns(arrays, gamma))
 
 
