@@ -146,6 +146,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"mask": np.stack([np.ones(20, bool), np.arange(20) != 7], 1)},
         "the action 1 of row 7 is not legal by its own mask",
     ),
+    "masks of another width": ({"mask": np.ones((20, 3), bool)}, r"mask has shape \(3,\), not \(2,\)"),
+    "masks that are no flags": ({"mask": np.full((20, 2), 0.5)}, "mask"),
     "no rewards": ({"reward": None}, r"no rewards to weigh .* imitation\.beta = none"),
 }
 

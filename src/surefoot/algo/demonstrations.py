@@ -16,9 +16,10 @@ from gymnasium import spaces
 
 from surefoot.actions.box import BoundedBoxCodec, BoxCodec
 from surefoot.actions.distribution import Family
+from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.heads import nearest
 from surefoot.algo.demonstration_files import read_arrays
-from surefoot.errors import ConfigError
+from surefoot.errors import ConfigError, EnvError
 from surefoot.spaces import Array, Layout
 
 EDGE = 1e-6
@@ -135,11 +136,14 @@ def _stored_box(path: Path, action: Array, space: spaces.Box, distribution: str)
 
 
 def _masks(path: Path, arrays: Mapping[str, Array], family: Family) -> Array | None:
-    if "mask" not in arrays or not family.mask_width:
+    """Flat or conditional masks, as an env may give them."""
+    if "mask" not in arrays or not isinstance(family, FactoredFamily):
         return None
-    mask = arrays["mask"].astype(np.bool_).reshape(len(arrays["mask"]), -1)
-    if mask.shape[1] != family.mask_width:
-        raise ConfigError(f"{path}: mask has {mask.shape[1]} entries per row, the policy's {family.mask_width}")
+    rows = len(arrays["mask"])
+    try:
+        mask = family.form.read(arrays["mask"].reshape(rows, -1), rows, f"{path}: mask")
+    except EnvError as error:
+        raise ConfigError(str(error)) from None
     dead = family.dead_end(mask)
     if dead is not None:
         raise ConfigError(f"{path}: the mask of row {dead[0]} leaves no legal choice{dead[1]}")
