@@ -99,6 +99,12 @@ ROWS = (
             "were scaled already, it measures itself; kept by position, it belongs to another tensor after a reload."
         ),
         formula="noise-to-signal = Σ max(0, v − m²) / (Σ m² + ε),   m, v: running means of g and g²",
+        tests=(
+            "tests/optim/test_vgs.py::test_it_equals_a_slow_twin",
+            "tests/optim/test_vgs.py::test_a_constant_gradient_keeps_its_rate",
+            "tests/optim/test_vgs.py::test_noise_around_a_mean_divides_the_rate",
+            "tests/optim/test_vgs.py::test_its_state_is_kept_by_the_name_of_the_parameter",
+        ),
     ),
     Row(
         id="O07",
@@ -114,6 +120,11 @@ ROWS = (
             "length. Another normalization of the utility protects weights that are of no use."
         ),
         formula="U = −g⊙w,   gate = σ(Û / max U),   w ← w − 2·lr·(g + ξ)⊙(1 − gate)",
+        tests=(
+            "tests/reference/test_upgd_twin.py::test_a_hundred_steps_equal_the_published_formula",
+            "tests/reference/test_upgd_twin.py::test_the_noise_has_its_size_and_comes_from_its_own_generator",
+            "tests/contract/test_optimizers.py::test_a_saved_state_goes_on_bit_for_bit",
+        ),
     ),
     Row(
         id="O08",

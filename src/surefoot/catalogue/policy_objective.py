@@ -206,6 +206,11 @@ ROWS = (
             "Inf is NaN."
         ),
         formula="w = exp(min(A / β, ln w_max))",
+        tests=(
+            "tests/algo/test_imitation.py::test_weights_are_bounded_before_exp_and_have_no_gradient",
+            "tests/algo/test_imitation.py::test_the_own_term_is_minus_the_weighted_log_probability",
+            "tests/algo/test_imitation.py::test_demonstrations_teach_the_policy",
+        ),
     ),
     Row(
         id="P12",

@@ -56,5 +56,11 @@ ROWS = (
             "perturbed states makes ratios of a policy that did not act."
         ),
         formula="L = L_PPO(s) + κ·max_{‖ŝ − s‖ ≤ ε} KL(π(·|s) ‖ π(·|ŝ))",
+        tests=(
+            "tests/algo/test_robust.py::test_the_search_comes_near_a_brute_force_maximum",
+            "tests/algo/test_robust.py::test_the_gradient_is_that_of_the_policy_at_the_worst_observation",
+            "tests/algo/test_robust.py::test_the_search_leaves_no_gradient_behind",
+            "tests/algo/test_robust.py::test_it_goes_with_memory_heads_masks_and_pieces",
+        ),
     ),
 )
