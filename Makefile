@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards bench-options bench-market faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards bench-options bench-digits bench-market faults docs clean
 
 setup: $(STAMP)
 
@@ -54,6 +54,9 @@ bench-hedging: setup  ## hedging agents beside classical rules and published fig
 
 bench-options: setup  ## robustness, imitation, plasticity, noisy gradients, into benchmarks/results/options.md
 	$(BIN)/python benchmarks/options.py
+
+bench-digits: $(VENV)/.peers  ## optimizers on digits that are permuted anew, into benchmarks/results/digits.md
+	$(BIN)/python benchmarks/plasticity_digits.py
 
 bench-market: setup  ## what is learned on markets, into benchmarks/results/market.md
 	$(BIN)/python benchmarks/market_learning.py
