@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards bench-options bench-market faults docs clean
+.PHONY: setup demo test check format bench bench-learning bench-critics bench-risk bench-hedging bench-memory bench-rewards bench-options bench-plasticity bench-market faults docs clean
 
 setup: $(STAMP)
 
@@ -52,8 +52,11 @@ bench-risk: setup  ## limits on worlds with known answers, into benchmarks/resul
 bench-hedging: setup  ## hedging agents beside classical rules and published figures, into benchmarks/results/hedging.md
 	$(BIN)/python benchmarks/hedging_agents.py --jobs 2
 
-bench-options: setup  ## robustness, imitation, plasticity, noisy gradients, into benchmarks/results/options.md
+bench-options: setup  ## robustness, imitation, noisy gradients, into benchmarks/results/options.md
 	$(BIN)/python benchmarks/options.py
+
+bench-plasticity: $(VENV)/.peers  ## optimizers on tasks that change, into benchmarks/results/plasticity.md
+	$(BIN)/python benchmarks/plasticity.py
 
 bench-market: setup  ## what is learned on markets, into benchmarks/results/market.md
 	$(BIN)/python benchmarks/market_learning.py

@@ -139,6 +139,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "observations that are codes": ("FrozenLake-v1", {}),
     "heads and masks": ("surefoot/Greenhouse-v0", {"head_ent_coef_floors": {"op": 0.1}, "ent_coef": 0.01}),
     "heads of all kinds": (Trade, {"ent_coef": 0.01, "kl_estimator": "exact"}),
+    "heads of all kinds, vgs": (Trade, {"vgs": {"alpha": 0.5}}),
     "heads without choices": (Numbers, {"ent_coef": 0.01}),
     "heads without choices, exact KL": (Numbers, {"kl_estimator": "exact", "micro_batch_size": 12}),
     "beta": ("Pendulum-v1", {"policy": {"distribution": "beta"}}),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from algo.building import iterate, make_learner
@@ -91,6 +94,70 @@ def test_only_the_noisy_tensor_moves_less() -> None:
     assert torch.allclose(steps[0][:16], steps[1][:16])
     noisy = [step[16:].mean().item() for step in steps]
     assert noisy[0] < 0.5 * noisy[1]
+
+
+def with_heads(alpha: float) -> tuple[FlatParameters, VGS]:
+    """An output layer of two features with two outputs of the head a and one of the head b; another part after it."""
+    flat = FlatParameters({"output": nn.ModuleDict({"linear": nn.Linear(2, 3)}), "critic": nn.Linear(2, 1)})
+    heads = {"a": slice(0, 2), "b": slice(2, 3)}
+    found = build_optimizer(flat, from_flat(vgs={"alpha": alpha}), ["critic"], heads)
+    assert isinstance(found, VGS)
+    return flat, found
+
+
+@pytest.mark.parametrize("allowed", [None, YES])
+def test_heads_that_share_an_output_layer_have_multipliers_of_their_own(allowed: Tensor | None) -> None:
+    """Weights of the head a are the parameters 0 to 3, of b 4 and 5, biases 6, 7 and 8, the critic 9 to 11."""
+    _, vgs = with_heads(alpha=0.5)
+    gradients = torch.randn(40, 12, generator=torch.Generator().manual_seed(0)) + torch.linspace(-1, 1, 12)
+    for gradient in gradients:
+        vgs.observe(gradient, allowed)
+    pieces = [slice(0, 4), slice(4, 6), slice(6, 8), slice(8, 9), slice(9, 11), slice(11, 12)]
+    expected = [slow_multiplier(gradients[:, piece], 0.5, 0.99) for piece in pieces]
+    assert vgs.multipliers.tolist() == pytest.approx(expected, rel=1e-3)
+    logged = vgs.metrics()
+    assert logged["train/head/a/vgs_multiplier"] == pytest.approx((4 * expected[0] + 2 * expected[2]) / 6, rel=1e-3)
+    assert logged["train/head/b/vgs_multiplier"] == pytest.approx((2 * expected[1] + expected[3]) / 3, rel=1e-3)
+
+
+def test_noise_of_one_head_leaves_the_rate_of_the_other() -> None:
+    flat, vgs = with_heads(alpha=1.0)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        gradient = torch.ones(12)
+        gradient[[4, 5, 8]] += 3.0 * torch.randn(3, generator=generator)
+        vgs.observe(gradient)
+        before = flat.values.clone()
+        vgs.step_(flat.values, gradient, 0.1)
+    steps = (flat.values - before).abs()
+    assert steps[[0, 1, 2, 3, 6, 7, 9, 10, 11]].tolist() == pytest.approx([0.1] * 9, rel=1e-3)
+    assert float(steps[[4, 5, 8]].max()) < 0.05
+
+
+class TwoHeads(gymnasium.Env[Any, Any]):
+    """Two choices, of two and of three."""
+
+    observation_space = spaces.Box(0.0, 1.0, (2,))
+    action_space = spaces.MultiDiscrete([2, 3])
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.ones(2, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.ones(2, np.float32), float(action[0]), True, False, {}
+
+
+def test_a_learner_says_which_outputs_are_whose_and_goes_on_bit_for_bit() -> None:
+    whole, cut, resumed = (make_learner(TwoHeads, vgs={"alpha": 0.5}, seed=seed) for seed in (0, 0, 5))
+    record = iterate(whole, 4, total=4)[-1]
+    logged = [record.metrics[f"train/head/{head}/vgs_multiplier"] for head in whole.family.head_names]
+    assert len(set(logged)) == 2
+    assert all(0.0 < value < 1.0 for value in logged)
+    iterate(cut, 2, total=4)
+    resumed.load_state_dict(cut.state_dict())
+    iterate(resumed, 2, total=4)
+    assert torch.equal(whole.flat.values, resumed.flat.values)
 
 
 def test_it_sees_gradients_before_they_are_clipped() -> None:

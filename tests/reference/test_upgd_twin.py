@@ -64,6 +64,19 @@ def test_without_any_utility_above_0_every_weight_takes_the_whole_step(eagerly: 
     assert values.tolist() == pytest.approx([-0.1, 0.8])
 
 
+@pytest.mark.parametrize("eagerly", [True, False])
+def test_a_largest_utility_of_almost_nothing_leaves_numbers(eagerly: bool) -> None:
+    """1/(its correction · 1e-41) is past float32, and a weight of utility 0 must not be multiplied by it."""
+    values = torch.tensor([0.0, 1e-19])
+    optimizer = built(UPGDSettings(0.999, 0.0), values)
+    gradient = torch.tensor([1.0, -1e-19])
+    if eagerly:
+        optimizer.step_(values, gradient, 0.1)
+    else:
+        optimizer.step(values, gradient, 0.1, YES)
+    assert values.tolist() == pytest.approx([-0.1, 1e-19])
+
+
 def test_the_noise_has_its_size_and_comes_from_its_own_generator() -> None:
     values = torch.zeros(20_000)
     torch.manual_seed(0)

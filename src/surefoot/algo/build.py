@@ -77,7 +77,8 @@ def build_parts(config: Config, envs: Envs, encoder: EncoderClass | None = None)
         policy.encoder.check(policy_layout(seen, config, risk))
     policy.to(device)
     flat = FlatParameters(policy.parts())
-    optimizer = build_optimizer(flat, config, policy.critic_parts())
+    heads = dict(zip(family.head_names, family.head_outputs, strict=True))
+    optimizer = build_optimizer(flat, config, policy.critic_parts(), heads)
     observations = None
     if ppo.normalize_observations:
         observations = ObservationNormalizer(seen, ppo.observation_clip, ppo.observation_statistics == "step")

@@ -424,6 +424,13 @@ ELSEWHERE: tuple[Declared, ...] = (
         "1",
         "Multiplier of the learning rate by VGS, over the parameters of one part (O06).",
     ),
+    Declared(
+        "train/head/<head>/vgs_multiplier",
+        "optim/vgs.py",
+        "mean",
+        "1",
+        "Multiplier of the learning rate by VGS, over the outputs of one head (O06).",
+    ),
     Declared("train/reward_scale", LEARNER, "value", "reward", "What rewards are divided by (A07)."),
     Declared(
         "train/entropy_decay_delayed",

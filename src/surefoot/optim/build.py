@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import torch
 from torch import Tensor
@@ -45,8 +45,10 @@ OPTIMIZERS: dict[str, Callable[[FlatParameters, Config, Tensor], Optimizer]] = {
 accept_names_of(OPTIMIZERS, "ppo.optimizer")
 
 
-def build_optimizer(flat: FlatParameters, config: Config, critic_parts: Collection[str]) -> Optimizer:
-    """The optimizer for parameters of which some parts belong to the critic alone."""
+def build_optimizer(
+    flat: FlatParameters, config: Config, critic_parts: Collection[str], heads: Mapping[str, slice] | None = None
+) -> Optimizer:
+    """The optimizer for parameters of which some parts belong to the critic alone, and some outputs to heads."""
     decaying = frozenset(critic_parts if config.ppo.decay_scope == "critic" else flat.slices)
     optimizer = OPTIMIZERS[config.ppo.optimizer](flat, config, flat.mask(decaying))
-    return VGS(optimizer, flat, config.vgs.alpha, config.vgs.beta) if config.vgs.alpha else optimizer
+    return VGS(optimizer, flat, config.vgs.alpha, config.vgs.beta, heads or {}) if config.vgs.alpha else optimizer

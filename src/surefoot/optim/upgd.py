@@ -10,6 +10,9 @@ from torch import Tensor
 
 from surefoot.optim.optimizer import Optimizer, Rate, copy_into
 
+SMALLEST = 1e-30
+"""A largest utility that counts: dividing by a smaller one leaves the numbers that float32 has."""
+
 
 @dataclass(frozen=True)
 class UPGDSettings:
@@ -79,7 +82,7 @@ class UPGD(Optimizer):
             denominator = square.sqrt().mul_(correction[2] ** 0.5).add_(settings.eps)
             direction = mean.div(denominator).mul_(correction[1])
         largest = float(self.utility.amax())
-        scale = correction[0] / largest if largest > 0 else 0.0
+        scale = correction[0] / largest if largest > SMALLEST else 0.0
         kept = torch.sigmoid_(self.utility * -scale)
         if settings.weight_decay:
             values.sub_(values * self.decays * (learning_rate * settings.weight_decay))
@@ -99,7 +102,7 @@ class UPGD(Optimizer):
             square.lerp_(gradient * gradient, torch.where(allowed, 1 - settings.betas[1], 0.0))
             direction = mean * correction[1] / ((square * correction[2]).sqrt() + settings.eps)
         largest = self.utility.amax()
-        scale = torch.where(largest > 0, correction[0] / largest, 0.0)
+        scale = torch.where(largest > SMALLEST, correction[0] / largest, 0.0)
         kept = torch.sigmoid(self.utility * -scale)
         if settings.weight_decay:
             values.sub_(values * self.decays * (rate * settings.weight_decay))

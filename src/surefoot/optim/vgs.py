@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.optim.flat import FlatParameters
+from surefoot.optim.flat import FlatParameters, Slot
 from surefoot.optim.optimizer import Optimizer, Rate
 
+OUTPUT_LAYER = ("output.linear.weight", "output.linear.bias")
+"""What the tensors are called whose rows belong to heads."""
 SMALLEST = 1e-30
 """Added to the signal, so that a gradient that is always 0 has no noise rather than 0/0."""
 
@@ -23,12 +25,22 @@ class VGS(Optimizer):
     over the elements j of the tensor, where m and v are running means of the raw gradient (before any clipping) and of
     its square, corrected for their bias. A constant gradient gives 1; noise of variance s² around m gives
     1/(1 + α·s²/m²), but for the noise that is left in m: with β = 0.99 that is 1/200 of s².
+
+    ``heads`` says which outputs of the output layer belong to which head of the action. They count as tensors of their
+    own: heads share that layer, and not their noise.
     """
 
-    def __init__(self, inner: Optimizer, flat: FlatParameters, alpha: float, beta: float) -> None:
+    def __init__(
+        self, inner: Optimizer, flat: FlatParameters, alpha: float, beta: float, heads: Mapping[str, slice]
+    ) -> None:
         self.inner, self._flat, self._alpha, self._beta = inner, flat, alpha, beta
-        self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
-        self._starts = np.array([slot.where.start for slot in flat.slots])
+        self._slots = [piece for slot in flat.slots for piece in by_head(slot, heads)]
+        self._of_heads = {
+            head: [slot.where for slot in self._slots if slot.name in {f"{name}/{head}" for name in OUTPUT_LAYER}]
+            for head in heads
+        }
+        self._sizes = [slot.where.stop - slot.where.start for slot in self._slots]
+        self._starts = np.array([slot.where.start for slot in self._slots])
         device = flat.values.device
         self._slot = torch.repeat_interleave(torch.arange(len(self._sizes)), torch.tensor(self._sizes)).to(device)
         """[P] number of the tensor that a parameter belongs to."""
@@ -89,7 +101,7 @@ class VGS(Optimizer):
 
     def state_dict(self) -> dict[str, Tensor]:
         found = self.inner.state_dict() | {"vgs/steps": self.steps}
-        for slot, multiplier in zip(self._flat.slots, self.multipliers, strict=True):
+        for slot, multiplier in zip(self._slots, self.multipliers, strict=True):
             found[f"vgs/mean/{slot.name}"] = self.mean[slot.where].view(slot.shape)
             found[f"vgs/square/{slot.name}"] = self.square[slot.where].view(slot.shape)
             found[f"vgs/multiplier/{slot.name}"] = multiplier
@@ -108,8 +120,24 @@ class VGS(Optimizer):
     def metrics(self) -> dict[str, float]:
         found = self.inner.metrics()
         every = self.multipliers.index_select(0, self._slot)
-        return found | {
-            f"train/vgs_multiplier/{part}": float(every[where].mean())
-            for part, where in self._flat.slices.items()
-            if where.stop > where.start
-        }
+        for part, where in self._flat.slices.items():
+            if where.stop > where.start:
+                found[f"train/vgs_multiplier/{part}"] = float(every[where].mean())
+        for head, pieces in self._of_heads.items():
+            found[f"train/head/{head}/vgs_multiplier"] = float(torch.cat([every[where] for where in pieces]).mean())
+        return found
+
+
+def by_head(slot: Slot, heads: Mapping[str, slice]) -> list[Slot]:
+    """A tensor of the output layer cut into the rows of each head; any other as it is."""
+    if not heads or slot.name not in OUTPUT_LAYER:
+        return [slot]
+    row, start = slot.shape[1:], slot.where.start
+    return [
+        Slot(
+            f"{slot.name}/{head}",
+            slice(start + outputs.start * row.numel(), start + outputs.stop * row.numel()),
+            torch.Size((outputs.stop - outputs.start, *row)),
+        )
+        for head, outputs in heads.items()
+    ]
