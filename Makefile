@@ -47,7 +47,7 @@ bench-critics: $(VENV)/.peers  ## distributional critics beside the scalar one, 
 	$(BIN)/python benchmarks/learning_critics.py
 
 bench-risk: setup  ## limits on worlds with known answers, into benchmarks/results/risk.md
-	$(BIN)/surefoot bench risk
+	$(BIN)/python benchmarks/risk_limits.py
 
 bench-hedging: setup  ## hedging agents beside classical rules and published figures, into benchmarks/results/hedging.md
 	$(BIN)/python benchmarks/hedging_agents.py --jobs 2

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from kept_runs import RESULTS, Record, bring_up_to_date, parser_of, read
 
-from surefoot.bench.hedging import N_PATHS, PATHS_SEED, quantiles, train_hedger, without_stagger
 from surefoot.config.hedging_presets import HEDGING_PRESETS
 from surefoot.hedging.baselines import best_band_within, classical_strategies
-from surefoot.hedging.dynamics import dynamics_named
+from surefoot.hedging.dynamics import Floats, dynamics_named
 from surefoot.hedging.evaluation import cvar_loss, evaluate_strategy, loss_figures
 from surefoot.hedging.report import loss_table
 from surefoot.hedging.strategies import Delta
+from surefoot.train.hedging_demo import N_PATHS, PATHS_SEED, train_hedger, without_stagger
 
 FOLDER = RESULTS / "hedging"
 LEVELS = (0.5, 0.95, 0.99)
@@ -69,6 +69,12 @@ class HedgingJob:
             "commit": commit(),
             "quantiles": quantiles(pnl) if self.seed == 0 else [],
         }
+
+
+def quantiles(pnl: Floats, n: int = 1000) -> list[float]:
+    """As many equally likely values as a picture needs."""
+    levels = (np.arange(n) + 0.5) / n
+    return [round(float(x), 4) for x in np.quantile(pnl, levels)]
 
 
 def commit() -> str:

@@ -18,7 +18,7 @@ def plain(text: str) -> str:
 def test_help_lists_the_commands(surefoot: Surefoot) -> None:
     ended = surefoot("--help")
     assert ended.code == 0
-    for command in ("train", "resume", "eval", "inspect", "presets", "bench"):
+    for command in ("train", "resume", "eval", "inspect", "presets", "demo"):
         assert re.search(rf"^ +{command} +\w", ended.out, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Worlds whose best policy under a limit is known, in short runs; `surefoot bench risk` makes long ones (R02, R03)."""
+"""Worlds whose best policy under a limit is known, in short runs; `make bench-risk` makes long ones (R02, R03)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from risk_limits import train
+from risk_report import flips, judge
+from risk_worlds import WORLDS
 
-from surefoot.bench.risk_cases import WORLDS
-from surefoot.bench.risk_report import flips, judge
-from surefoot.bench.risk_runs import train
 from surefoot.train.ppo import PPO
 
 UPDATES = {"arm": 70, "portfolio": 400, "cliff": 120, "costly": 60}

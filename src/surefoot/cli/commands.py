@@ -308,30 +308,9 @@ def presets(arguments: argparse.Namespace) -> None:
 
 def demo(arguments: argparse.Namespace) -> None:
     """``surefoot demo``."""
-    from surefoot.bench.hedging import demo as run_demo
+    from surefoot.train.hedging_demo import demo as run_demo
 
     say(f"The picture is {run_demo(arguments.out, say, arguments.seed)}")
-
-
-def bench(arguments: argparse.Namespace) -> None:
-    """``surefoot bench risk``; exit code 1 if something does not hold."""
-    from surefoot.bench.risk import bench_risk
-    from surefoot.bench.risk_cases import WORLDS
-    from surefoot.bench.risk_report import write_report
-
-    for name in ("episodes", "jobs"):
-        given = getattr(arguments, name)
-        if given < 1:
-            raise ConfigError(f"--{name} must be at least 1, got {given}")
-    if arguments.report:
-        path, good = write_report(arguments.results, arguments.seeds)
-    else:
-        worlds = arguments.worlds or list(WORLDS)
-        path, good = bench_risk(arguments.results, worlds, arguments.seeds, arguments.episodes, arguments.jobs, say)
-    print(path.read_text())
-    say(f"written to {path}")
-    if not good:
-        raise SystemExit(1)
 
 
 def _go(agent: PPO, open_run: Callable[[], Run], quiet: bool, callback_state: dict[str, Any] | None = None) -> None:

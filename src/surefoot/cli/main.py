@@ -61,7 +61,7 @@ def _interrupt_once(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
+def build_parser() -> Parser:  # one statement for each option
     """All commands and their options."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="surefoot", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
@@ -155,18 +155,6 @@ def build_parser() -> Parser:  # noqa: PLR0915  # one statement for each option
     demo.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where the picture goes")
     demo.add_argument("--seed", type=whole_number, default=0, help="of the training (default: 0)")
 
-    bench = commands.add_parser("bench", help="run a benchmark", description="Train on worlds whose answers are known.")
-    bench.add_argument("what", choices=["risk"], help="risk: tail and cost limits, into RESULTS/risk.md")
-    bench.add_argument("--results", type=Path, default=Path("benchmarks/results"), metavar="DIR", help="where to write")
-    bench.add_argument("--worlds", nargs="+", metavar="NAME", help="only these: arm, portfolio, cliff, costly")
-    bench.add_argument(
-        "--seeds", type=int, nargs="+", default=[20, 21, 22, 23, 24], metavar="S", help="(default: 20 to 24)"
-    )
-    bench.add_argument(
-        "--episodes", type=int, default=10_000, metavar="N", help="evaluation episodes of each run (default: 10000)"
-    )
-    bench.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
-    bench.add_argument("--report", action="store_true", help="run nothing, rewrite the report from the kept runs")
     for command in (resume, evaluate, record):
         command.add_argument("--data", metavar="FILE", help="where the prices of a market are now, if they were moved")
     for command in (train, resume, evaluate, record):
@@ -209,7 +197,6 @@ def _run(arguments: argparse.Namespace) -> None:
             "record": commands.record,
             "inspect": commands.inspect,
             "presets": commands.presets,
-            "bench": commands.bench,
             "demo": commands.demo,
         }[arguments.command]
         # What is trained is in files; whoever reads along may go.

@@ -1,28 +1,38 @@
-"""Trains one agent of `surefoot bench risk` and plays with it."""
+"""Do risk-neutral and constrained agents find the policies that are known to be best?
+
+    python benchmarks/risk_limits.py --jobs 2
+    python benchmarks/risk_limits.py --report
+
+One JSON per run is kept under `benchmarks/results/risk/`; a run that is there is not run again, so the program may be
+stopped and started at will.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
-import time
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from kept_runs import RESULTS, Record, at_least_one, bring_up_to_date, parser_of
+from risk_report import write_report
+from risk_worlds import WORLDS, World
+from training import timed
 
-from surefoot.bench.risk_cases import WORLDS, World
-from surefoot.errors import RunError
+from surefoot import PPO
 from surefoot.math.risk import cvar_from_samples
 from surefoot.rollout.make import env_factory
 from surefoot.spaces import Array
-from surefoot.store import write_json_atomic
-from surefoot.train.ppo import PPO
 from surefoot.vector.group import EnvGroup
 from surefoot.worlds import register_envs
 
+SEEDS = (20, 21, 22, 23, 24)
+EPISODES = 10_000
 EVALUATION_SEED = 1_000_003
 EVALUATION_ENVS = 100
 PLAIN_CRITIC = {"popart": False}
@@ -30,17 +40,20 @@ PLAIN_CRITIC = {"popart": False}
 
 
 @dataclass(frozen=True)
-class Job:
+class RiskJob:
     """One run: a world, a limit (None: without) and a seed."""
 
     world: str
     limit: float | None
     seed: int
+    episodes: int = EPISODES
 
-    def path(self, results: Path) -> Path:
-        """Where its record is kept."""
+    def path(self) -> Path:
         name = "neutral" if self.limit is None else f"limit{self.limit:g}"
-        return results / "risk" / self.world / f"{name}-seed{self.seed}.json"
+        return RESULTS / "risk" / self.world / f"{name}-seed{self.seed}.json"
+
+    def run(self) -> Record:
+        return {"world": self.world} | train(WORLDS[self.world](), self.limit, self.seed, self.episodes)
 
 
 @dataclass(frozen=True)
@@ -52,19 +65,12 @@ class Played:
     first_actions: Array
 
 
-def run(job: Job, episodes: int) -> dict[str, Any]:
-    """Train and evaluate; the record as JSON values."""
-    return {"world": job.world} | train(WORLDS[job.world](), job.limit, job.seed, episodes)
-
-
-def train(world: World, limit: float | None, seed: int, episodes: int) -> dict[str, Any]:
+def train(world: World, limit: float | None, seed: int, episodes: int) -> Record:
     """One agent, and what it does in so many episodes."""
     torch.set_num_threads(1)
     register_envs()
-    began = time.perf_counter()
     agent = PPO(world.env, seed=seed, critic=PLAIN_CRITIC, **world.all_settings(limit))
-    agent.learn(world.timesteps())
-    seconds = time.perf_counter() - began
+    wall, _ = timed(lambda: agent.learn(world.timesteps()))
     played = play(agent, world.env, episodes, EVALUATION_SEED + seed)
     agent.close()
     return {
@@ -76,7 +82,8 @@ def train(world: World, limit: float | None, seed: int, episodes: int) -> dict[s
         "limited": limited(world, played),
         "trait": float(world.measure(played.first_actions).mean()),
         "multiplier": agent.logger_values.get("risk/multiplier"),
-        "seconds": seconds,
+        "env_steps": agent.num_timesteps,
+        "wall_seconds": wall,
         "versions": {"surefoot": version("surefoot"), "torch": version("torch"), "python": platform.python_version()},
     }
 
@@ -85,6 +92,10 @@ def settings_of(world: World, limit: float | None) -> dict[str, Any]:
     """What decides a run, as JSON gives it back."""
     found: dict[str, Any] = json.loads(json.dumps(world.all_settings(limit) | {"updates": world.updates}))
     return found
+
+
+def wanted_settings(record: Record) -> dict[str, Any]:
+    return settings_of(WORLDS[record["world"]](), record["limit"])
 
 
 def limited(world: World, played: Played) -> float:
@@ -122,19 +133,21 @@ def play(agent: PPO, env: str, episodes: int, seed: int) -> Played:
     return Played(returns, spent, np.concatenate(actions_seen))
 
 
-def kept(job: Job, results: Path) -> dict[str, Any] | None:
-    """Its record, or None if it was not run yet; an error if it was made with other settings than today's."""
-    path = job.path(results)
-    if not path.exists():
-        return None
-    record: dict[str, Any] = json.loads(path.read_text())
-    had, wanted = record["settings"], settings_of(WORLDS[job.world](), job.limit)
-    if different := sorted(key for key in had.keys() | wanted.keys() if had.get(key) != wanted.get(key)):
-        raise RunError(f"{path} was made with other settings ({', '.join(different)}); delete it to run again")
-    return record
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__, "risk.md")
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--episodes", type=at_least_one, default=EPISODES, help="of evaluation (default %(default)s)")
+    options = parser.parse_args(arguments)
+    jobs = [
+        RiskJob(name, limit, seed, options.episodes)
+        for name in options.worlds
+        for limit in (None, *WORLDS[name]().limits)
+        for seed in options.seeds
+    ]
+    report = partial(write_report, RESULTS, options.seeds, wanted_settings)
+    return bring_up_to_date([] if options.report else jobs, options.jobs, wanted_settings, report)
 
 
-def keep(record: dict[str, Any], path: Path) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json_atomic(path, record)
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""The worlds of `surefoot bench risk`, each without a limit and with two, and the exact answers."""
+"""The worlds of `benchmarks/risk_limits.py`, each without a limit and with two, and the exact answers."""
 
 from __future__ import annotations
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from surefoot.bench.risk_cases import WORLDS, World
-from surefoot.bench.risk_runs import Job, kept
+from kept_runs import Record, Wanted, read
+from risk_worlds import WORLDS, World
 
 TOLERANCE = 0.05
 
 INTRODUCTION = """# Does risk reach the policy?
 
-Made by `surefoot bench risk`; with `--report` it only rewrites this page from the runs kept in `risk/`. Each world has
-an exact answer (see the classes in `surefoot.worlds`): the best mean return without a limit, and the best one under a
-limit on the tail or on the cost. An agent is trained per seed with the default multiplier settings, then plays the
-episodes that are said below, sampling its actions as in training. The defaults of the multiplier were chosen on the
-safe or risky arm, the costly arm and the windy cliff with seeds 100 and 101; neither the portfolio nor any seed below
-was looked at for that. Sizes of rollouts are those of earlier trials.
+Made by `make bench-risk`, that is `python benchmarks/risk_limits.py`; with `--report` it only rewrites this page from
+the runs kept in `risk/`. Each world has an exact answer (see the classes in `surefoot.worlds`): the best mean return
+without a limit, and the best one under a limit on the tail or on the cost. An agent is trained per seed with the
+default multiplier settings, then plays the episodes that are said below, sampling its actions as in training. The
+defaults of the multiplier were chosen on the safe or risky arm, the costly arm and the windy cliff with seeds 100 and
+101; neither the portfolio nor any seed below was looked at for that. Sizes of rollouts are those of earlier trials.
 
 *Violation* is by how much the limit is missed, in percent of the limit (negative: room to spare); *loss* is by how much
 the mean return falls short of the best feasible one, in percent of that (negative: above it, by chance or by a
@@ -45,7 +43,7 @@ class Outcome:
     """Empty without a limit."""
     losses: tuple[float, ...]
     traits: tuple[float, ...]
-    records: tuple[dict[str, Any], ...]
+    records: tuple[Record, ...]
 
     @property
     def holds(self) -> bool:
@@ -53,7 +51,7 @@ class Outcome:
         return max(self.violations, default=0.0) <= TOLERANCE and max(self.losses) <= TOLERANCE
 
 
-def judge(world: World, limit: float | None, records: list[dict[str, Any]]) -> Outcome:
+def judge(world: World, limit: float | None, records: list[Record]) -> Outcome:
     """Violations and losses as shares of the limit and of the best return."""
     best = world.best_return(limit)
     violations: tuple[float, ...] = ()
@@ -64,15 +62,10 @@ def judge(world: World, limit: float | None, records: list[dict[str, Any]]) -> O
     return Outcome(limit, violations, losses, tuple(record["trait"] for record in records), tuple(records))
 
 
-def outcomes(results: Path, name: str, seeds: list[int]) -> list[Outcome]:
+def outcomes(world: World, records: list[Record]) -> list[Outcome]:
     """Of one world: without a limit, with the loose and with the tight one; those that have been run."""
-    world = WORLDS[name]()
-    found = []
-    for limit in (None, *world.limits):
-        records = [record for seed in seeds if (record := kept(Job(name, limit, seed), results)) is not None]
-        if records:
-            found.append(judge(world, limit, records))
-    return found
+    by_limit = {limit: [r for r in records if r["limit"] == limit] for limit in (None, *world.limits)}
+    return [judge(world, limit, group) for limit, group in by_limit.items() if group]
 
 
 def flips(found: list[Outcome]) -> bool | None:
@@ -84,22 +77,22 @@ def flips(found: list[Outcome]) -> bool | None:
     return max(tight.traits) < min(loose.traits)
 
 
-def write_report(results: Path, seeds: list[int]) -> tuple[Path, bool]:
-    """The page, and whether all seeds of the worlds that were run are there and hold."""
-    lines, good = [], True
+def write_report(results: Path, seeds: list[int], wanted: Wanted) -> Path:
+    """The page from the runs of these seeds that are kept."""
+    lines, all_records = [], list[Record]()
     for name in WORLDS:
-        found = outcomes(results, name, seeds)
-        if not found:
+        records = [read(path, wanted) for path in sorted((results / "risk" / name).glob("*.json"))]
+        records = sorted((r for r in records if r["seed"] in seeds), key=lambda record: int(record["seed"]))
+        if not records:
             continue
-        world, flipped = WORLDS[name](), flips(found)
-        complete = all(len(outcome.records) == len(seeds) for outcome in found)
-        good = good and complete and flipped is not False and all(outcome.holds for outcome in found)
-        lines += [*section(world, found, len(seeds)), f"Flip: {verdict(flipped)}.", ""]
+        world = WORLDS[name]()
+        found = outcomes(world, records)
+        lines += [*section(world, found, len(seeds)), f"Flip: {verdict(flips(found))}.", ""]
+        all_records += records
     path = results / "risk.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
     head = INTRODUCTION.format(tolerance=TOLERANCE)
-    path.write_text("\n".join([head, *lines, BESIDE, *machine(results)]) + "\n")
-    return path, good
+    path.write_text("\n".join([head, *lines, BESIDE, *machine(all_records)]) + "\n")
+    return path
 
 
 def section(world: World, found: list[Outcome], n_seeds: int) -> list[str]:
@@ -134,7 +127,7 @@ def row(world: World, outcome: Outcome, n_seeds: int) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def average(records: tuple[dict[str, Any], ...], key: str) -> float:
+def average(records: tuple[Record, ...], key: str) -> float:
     """Mean of a number over seeds."""
     return sum(float(record[key]) for record in records) / len(records)
 
@@ -144,11 +137,10 @@ def verdict(holds: bool | None) -> str:
     return "not run" if holds is None else "yes" if holds else "**no**"
 
 
-def machine(results: Path) -> list[str]:
+def machine(records: list[Record]) -> list[str]:
     """The distinct versions behind the tables, and the time."""
-    records = [json.loads(path.read_text()) for path in sorted((results / "risk").glob("*/*.json"))]
     seen = {", ".join(f"{key} {value}" for key, value in record["versions"].items()) for record in records}
-    seconds = sum(float(record["seconds"]) for record in records)
+    seconds = sum(float(record["wall_seconds" if "wall_seconds" in record else "seconds"]) for record in records)
     return [
         "## Versions",
         "",

@@ -1,4 +1,4 @@
-"""Trains hedging agents and compares them with the classical rules on fresh paths."""
+"""The demo: trains agents to hedge and compares them with the classical rules on fresh paths."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from surefoot.config.presets import preset
 from surefoot.hedging.baselines import classical_strategies
@@ -72,12 +70,6 @@ def demo(folder: Path, say: Callable[[str], None], seed: int = 0) -> Path:
     picture = folder / "hedging.png"
     draw_losses(pnl, picture, agents=tuple(DEMO), title="Hedging a sold call with costs of 1 %")
     return picture
-
-
-def quantiles(pnl: Floats, n: int = 1000) -> list[float]:
-    """As many equally likely values as a picture needs."""
-    levels = (np.arange(n) + 0.5) / n
-    return [round(float(x), 4) for x in np.quantile(pnl, levels)]
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
