@@ -1,10 +1,10 @@
-"""Acting on a rollout's rows with fewer and cheaper calls: by the kernel, by numpy, and by torch where neither fits."""
+"""Acting on a rollout's rows with fewer and cheaper calls: networks by the kernel, actions drawn in numpy."""
 
 from __future__ import annotations
 
 import torch
 
-from surefoot.fast.cpu_actor import CpuActor
+from surefoot.fast.compiled_actor import CompiledActor, fits
 from surefoot.fast.host_sampling import host_sampler
 from surefoot.fast.kernel import Kernel
 from surefoot.rollout.actor import Actor, RolloutActor, TorchActor
@@ -19,25 +19,25 @@ class FastActor(RolloutActor):
     def __init__(self, actor: Actor, rollout: Rollout, generator: torch.Generator) -> None:
         self._actor, self._rollout, self._generator = actor, rollout, generator
         self._plain = TorchActor(actor, rollout, generator)
-        observation = {name: tensor.numpy() for name, tensor in rollout.observation.items()}
         self._parameters, self._action = rollout.parameters.numpy(), rollout.action.numpy()
-        self._small = CpuActor.of(actor.policy, observation, rollout.state.numpy(), self._parameters)
+        self._compiled: CompiledActor | None = None
         self._sampler = host_sampler(actor.family) if actor.device.type == "cpu" else None
         self._noise: Array | None = None
         self.kernel: Kernel | None = None
         """Compiled functions, once they are there."""
 
     def begin(self) -> None:
-        if self._small is not None:
-            self._small.refresh(self.kernel)
+        policy, rollout = self._actor.policy, self._rollout
+        if self.kernel is not None and fits(policy, rollout.n_envs):
+            self._compiled = CompiledActor(policy, self.kernel, rollout)
         if self._sampler is not None:
-            self._noise = self._sampler.noise(self._rollout.n_steps, self._rollout.n_envs, self._generator)
+            self._noise = self._sampler.noise(rollout.n_steps, rollout.n_envs, self._generator)
 
     def forward(self, t: int) -> None:
-        if self._small is None:
+        if self._compiled is None:
             self._plain.forward(t)
         else:
-            self._small(t)
+            self._compiled(t)
 
     def sample(self, t: int, mask: Array | None, step: int) -> None:
         if self._sampler is None or self._noise is None:

@@ -44,6 +44,17 @@ class Recurrent(Memory):
         self.top = MLP(config.hidden_size, config.output_sizes, activation, False, init)
         self.n_outputs = self.top.n_outputs
 
+    def step(self, features: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Of one layer by torch's cell, which takes a third of the time that its loop over one step does."""
+        if self._layers > 1:
+            return super().step(features, state)
+        weights = [getattr(self.cell, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        if self._is_lstm:
+            hidden, carry = torch.lstm_cell(features, state.chunk(2, 1), *weights)
+            return self.finish(hidden), torch.cat([hidden, carry], 1)
+        hidden = torch.gru_cell(features, state, *weights)
+        return self.finish(hidden), hidden
+
     def rows(self, features: Tensor, sequences: SequenceBatch, own: slice) -> Tensor:
         if self.scan is None:
             return super().rows(features, sequences, own)
