@@ -123,15 +123,6 @@ class NewerFormatError(CheckpointError):
         )
 
 
-class CorruptFileError(SurefootError):
-    """A small file of a run is not the JSON that was written there."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        self.path = path
-        self.reason = reason
-        super().__init__(f"{path} is corrupt: {reason}")
-
-
 def describe_problem(problem: tuple[int | None, str | None, str, str]) -> str:
     """A problem of data in one line."""
     row, column, rule, text = problem

@@ -53,12 +53,11 @@ def save_sample(
     floats: int = 24,
     operations: Operations = SYSTEM,
     keep_last: int = 3,
-    metric: float | None = None,
 ) -> Path:
     """Save a generation as a step of the store at `root`."""
     store = CheckpointStore(root, keep_last=keep_last, operations=operations)
     snapshot = sample(generation, floats=floats)
-    return store.save(step, snapshot, exact=True, config_hash="c0ffee", versions=VERSIONS, metric=metric)
+    return store.save(step, snapshot, exact=True, config_hash="c0ffee", versions=VERSIONS)
 
 
 def write_sample(directory: Path, generation: int, *, operations: Operations = SYSTEM) -> Path:

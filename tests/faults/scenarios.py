@@ -11,8 +11,9 @@ from pathlib import Path
 
 from faults.operations import InterceptedOperations, Log
 from faults.samples import is_sample, save_sample, write_sample
-from surefoot.store import CheckpointStore, read_checkpoint, read_json_bounded, write_json_atomic
-from surefoot.store.files import Operations
+from surefoot.store import CheckpointStore, read_checkpoint
+from surefoot.store.files import SYSTEM, Operations
+from surefoot.store.swap import put_file
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def single(root: Path) -> str:
 
 def small_file(root: Path) -> str:
     """The content of the small file."""
-    return str(read_json_bounded(root / "best.json")["step"])
+    return (root / "config.toml").read_text()
 
 
 def _nothing(root: Path) -> None:
@@ -66,9 +67,8 @@ def _two_steps(root: Path) -> None:
 
 
 def _four_steps(root: Path) -> None:
-    """The best is step 1, the oldest."""
     for step in (1, 2, 3, 4):
-        save_sample(root / "checkpoints", step, step, keep_last=9, metric=-float(step))
+        save_sample(root / "checkpoints", step, step, keep_last=9)
 
 
 def _dead_pid() -> int:
@@ -145,11 +145,11 @@ SCENARIOS = [
     ),
     Scenario(
         "small file",
-        lambda root: write_json_atomic(root / "best.json", {"step": 1}),
-        lambda root, operations: write_json_atomic(root / "best.json", {"step": 2}, operations=operations),
+        lambda root: put_file(root / "config.toml", b"seed = 1", SYSTEM),
+        lambda root, operations: put_file(root / "config.toml", b"seed = 2", operations),
         small_file,
-        before="1",
-        after="2",
+        before="seed = 1",
+        after="seed = 2",
     ),
 ]
 
@@ -157,13 +157,13 @@ SCENARIOS = [
 RETENTION = Scenario(
     "save with retention",
     _four_steps,
-    lambda root, operations: save_sample(_steps(root), 5, 5, operations=operations, keep_last=1, metric=-5.0),
+    lambda root, operations: save_sample(_steps(root), 5, 5, operations=operations, keep_last=2),
     newest,
     before="1:1 2:2 3:3 4:4",
-    after="1:1 5:5",
+    after="4:4 5:5",
 )
 BETWEEN = {
-    RETENTION.name: {"1:1 2:2 3:3 4:4 5:5", "1:1 3:3 4:4 5:5", "1:1 4:4 5:5"},
+    RETENTION.name: {"1:1 2:2 3:3 4:4 5:5", "2:2 3:3 4:4 5:5", "3:3 4:4 5:5"},
 }
 ALL_SCENARIOS = [*SCENARIOS, RETENTION]
 

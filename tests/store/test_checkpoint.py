@@ -18,7 +18,7 @@ from surefoot.store import FORMAT_VERSION, Snapshot, read_checkpoint, read_manif
 
 def test_a_checkpoint_is_three_files_with_a_manifest_that_describes_them(tmp_path: Path) -> None:
     path = write_checkpoint(
-        tmp_path / "c", sample(1), exact=True, config_hash="abc", versions={"surefoot": "1"}, step=5, metric=2.5
+        tmp_path / "c", sample(1), exact=True, config_hash="abc", versions={"surefoot": "1"}, step=5
     )
     assert path == tmp_path / "c"
     assert sorted(entry.name for entry in path.iterdir()) == ["manifest.json", "state.json", "tensors.safetensors"]
@@ -28,7 +28,7 @@ def test_a_checkpoint_is_three_files_with_a_manifest_that_describes_them(tmp_pat
     manifest = read_manifest(path)
     assert manifest == read_checkpoint(path)[1]
     assert (manifest.format_version, manifest.exact, manifest.config_hash) == (FORMAT_VERSION, True, "abc")
-    assert (manifest.step, manifest.metric, dict(manifest.versions)) == (5, 2.5, {"surefoot": "1"})
+    assert (manifest.step, dict(manifest.versions)) == (5, {"surefoot": "1"})
 
 
 def test_equal_states_make_equal_files(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.samples import VERSIONS, hidden_entries, is_sample, sample, save_sample, write_sample
+from faults.samples import hidden_entries, is_sample, save_sample, write_sample
 from surefoot.errors import CheckpointError, NoCheckpointError
 from surefoot.store import CheckpointStore, read_checkpoint
 
@@ -88,13 +88,10 @@ def test_links_and_files_in_the_place_of_a_checkpoint_are_skipped_by_name(tmp_pa
     ]
 
 
-def test_the_last_k_the_best_and_every_n_stay(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, keep_last=2, keep_every=100)
-    for step, metric in ((0, 0.0), (40, 9.0), (80, 1.0), (120, float("nan")), (160, 2.0), (200, 3.0), (240, 4.0)):
-        store.save(step, sample(step), exact=True, config_hash="h", versions=VERSIONS, metric=metric)
-    # 0, 120, 200: first of their hundreds; 40: best; 200, 240: last two.
-    assert store.steps() == [0, 40, 120, 200, 240]
-    assert store.best().manifest.metric == 9.0
+def test_the_last_k_stay(tmp_path: Path) -> None:
+    for step in (0, 40, 80, 120):
+        save_sample(tmp_path, step, step, keep_last=2)
+    assert CheckpointStore(tmp_path).steps() == [80, 120]
     assert hidden_entries(tmp_path) == []
 
 
@@ -112,24 +109,6 @@ def test_damaged_checkpoints_do_not_push_good_ones_out(tmp_path: Path) -> None:
     assert generation(CheckpointStore(tmp_path)) == 2
 
 
-def test_a_damaged_best_gives_way_to_the_next_best_and_is_named(tmp_path: Path) -> None:
-    for step, metric in ((1, 1.0), (2, 9.0), (3, 5.0)):
-        save_sample(tmp_path, step, step, metric=metric)
-    store = CheckpointStore(tmp_path)
-    data = bytearray((store.path_of(2) / "tensors.safetensors").read_bytes())
-    data[-1] ^= 1
-    (store.path_of(2) / "tensors.safetensors").write_bytes(data)
-    found = store.best()
-    assert found.manifest.step == 3
-    assert found.skipped == [(store.path_of(2), "tensors.safetensors does not match its digest")]
-
-
-def test_without_a_metric_there_is_no_best(tmp_path: Path) -> None:
-    save_sample(tmp_path, 1, 1)
-    with pytest.raises(NoCheckpointError):
-        CheckpointStore(tmp_path).best()
-
-
 def test_the_same_step_can_be_saved_again(tmp_path: Path) -> None:
     save_sample(tmp_path, 1, 1)
     save_sample(tmp_path, 1, 2)
@@ -143,10 +122,9 @@ def test_a_step_that_is_no_count_is_refused(tmp_path: Path, step: int) -> None:
         save_sample(tmp_path, step, 1)
 
 
-@pytest.mark.parametrize("rule", [{"keep_last": 0}, {"keep_every": 0}])
-def test_rules_that_keep_nothing_are_refused(tmp_path: Path, rule: dict[str, int]) -> None:
+def test_to_keep_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="at least 1"):
-        CheckpointStore(tmp_path, keep_last=rule.get("keep_last", 3), keep_every=rule.get("keep_every"))
+        CheckpointStore(tmp_path, keep_last=0)
 
 
 def test_what_is_hidden_and_of_a_living_process_or_of_someone_else_is_left_alone(tmp_path: Path) -> None:

@@ -71,7 +71,6 @@ def write_checkpoint(
     config_hash: str,
     versions: Mapping[str, str],
     step: int | None = None,
-    metric: float | None = None,
     operations: Operations = SYSTEM,
 ) -> Path:
     """Write one checkpoint, durable and read back before it takes its name; returns its path.
@@ -79,7 +78,7 @@ def write_checkpoint(
     An older checkpoint at `directory` stays readable until the new one is. Any failure leaves it as it was.
     """
     target = Path(os.path.abspath(directory))
-    files = _encode(snapshot, exact=exact, config_hash=config_hash, versions=versions, step=step, metric=metric)
+    files = _encode(snapshot, exact, config_hash, versions, step)
     put_directory(target, files, _read_back, operations)
     return target
 
@@ -95,13 +94,7 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
 
 
 def _encode(
-    snapshot: Snapshot,
-    *,
-    exact: bool,
-    config_hash: str,
-    versions: Mapping[str, str],
-    step: int | None,
-    metric: float | None,
+    snapshot: Snapshot, exact: bool, config_hash: str, versions: Mapping[str, str], step: int | None
 ) -> dict[str, bytes]:
     """The three files of a checkpoint. What would not come back equal is refused here."""
     try:
@@ -110,8 +103,7 @@ def _encode(
             STATE_FILE: jsontext.dumps(dict(snapshot.values), name="values"),
         }
         records = {name: FileRecord.of(data) for name, data in contents.items()}
-        step_metrics = None if metric is None else float(metric)
-        manifest = Manifest(FORMAT_VERSION, exact, config_hash, versions, records, step, step_metrics)
+        manifest = Manifest(FORMAT_VERSION, exact, config_hash, versions, records, step)
         return {**contents, MANIFEST_FILE: seal(manifest)}
     except (tensors.InvalidTensors, jsontext.InvalidJson, InvalidManifest) as error:
         raise CheckpointError(f"this state cannot be saved: {error}") from error

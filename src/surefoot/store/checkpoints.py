@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,6 @@ from surefoot.store.files import (
     naming,
 )
 from surefoot.store.manifest import Manifest
-from surefoot.store.retention import best_first, kept_steps
 from surefoot.store.swap import sweep_all
 
 STEP_DIGITS = 12
@@ -33,7 +32,6 @@ _STEP = re.compile(r"[0-9]{1,18}")
 _PREVIOUS = re.compile(r"\.([0-9]{1,18})\.previous")
 _ATTEMPTS = 10
 _Entries = list[tuple[int, Path]]
-_Refused = list[tuple[Path, str]]
 
 
 class Found(NamedTuple):
@@ -48,24 +46,14 @@ class Found(NamedTuple):
 class CheckpointStore:
     """The checkpoints of one run. One process saves, any may read; only saving and cleaning change the disk.
 
-    The `keep_last` newest stay, the best by `metric` (`keep_best`), and the first of each `keep_every` steps.
+    The `keep_last` newest stay.
     """
 
-    def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        keep_last: int = 3,
-        keep_every: int | None = None,
-        keep_best: bool = True,
-        operations: Operations = SYSTEM,
-    ) -> None:
-        if keep_last < 1 or (keep_every is not None and keep_every < 1):
-            raise CheckpointError(f"keep_last={keep_last} and keep_every={keep_every} must be at least 1")
+    def __init__(self, root: str | os.PathLike[str], *, keep_last: int = 3, operations: Operations = SYSTEM) -> None:
+        if keep_last < 1:
+            raise CheckpointError(f"keep_last={keep_last} must be at least 1")
         self.root = Path(os.path.abspath(root))
         self.keep_last = keep_last
-        self.keep_every = keep_every
-        self.keep_best = keep_best
         self._operations = operations
 
     def path_of(self, step: int) -> Path:
@@ -80,7 +68,6 @@ class CheckpointStore:
         exact: bool,
         config_hash: str,
         versions: Mapping[str, str],
-        metric: float | None = None,
     ) -> Path:
         """Write and read back the checkpoint of `step`, then remove those that need not stay.
 
@@ -97,7 +84,6 @@ class CheckpointStore:
             config_hash=config_hash,
             versions=versions,
             step=step,
-            metric=metric,
             operations=self._operations,
         )
         self._retain(step)
@@ -112,25 +98,11 @@ class CheckpointStore:
         return sorted({step for step, _ in self._entries()})
 
     def latest(self) -> Found:
-        """The newest checkpoint that verifies. Raises NoCheckpointError if there is none."""
-        return self._search(self._newest_first)
-
-    def best(self) -> Found:
-        """The one with the highest metric that verifies. Raises NoCheckpointError if none was step_metrics."""
-        return self._search(self._best_first)
-
-    def _newest_first(self) -> tuple[_Entries, _Refused]:
-        return sorted(self._entries(), reverse=True), []
-
-    def _best_first(self) -> tuple[_Entries, _Refused]:
-        readable, refused = self._manifests()
-        order = best_first({step: manifest.metric for step, (_, manifest) in readable.items()})
-        return [(step, readable[step][0]) for step in order], refused
-
-    def _search(self, candidates: Callable[[], tuple[_Entries, _Refused]]) -> Found:
-        """The first candidate that verifies; anew if one was removed by its writer during the search."""
+        """The newest checkpoint that verifies; anew if one was removed by its writer during the search. Raises
+        NoCheckpointError if there is none."""
         for _ in range(_ATTEMPTS):
-            entries, refused = candidates()
+            refused: list[tuple[Path, str]] = []
+            entries = sorted(self._entries(), reverse=True)
             found = _first_readable(entries, refused)
             if found is not None:
                 return found
@@ -139,34 +111,11 @@ class CheckpointStore:
         raise NoCheckpointError(self.root, refused)
 
     def _retain(self, saved: int) -> None:
-        """Remove what the rules do not keep. What does not verify is neither counted nor removed."""
-        readable, _ = self._manifests()
-        kept = kept_steps(
-            {step: manifest.metric for step, (_, manifest) in readable.items()},
-            keep_last=self.keep_last,
-            keep_every=self.keep_every,
-            keep_best=self.keep_best,
-        )
-        for step, (path, _) in sorted(readable.items()):
-            if step not in kept and step != saved:
+        """Remove all but the newest. What does not verify is neither counted nor removed."""
+        readable = [(step, path) for step, path in sorted(self._entries()) if _has_manifest(step, path)]
+        for step, path in readable[: -self.keep_last]:
+            if step != saved:
                 discard_directory(path, FILE_NAMES, self._operations)
-
-    def _manifests(self) -> tuple[dict[int, tuple[Path, Manifest]], _Refused]:
-        """Manifests by step, and the directories that have none that verifies."""
-        readable: dict[int, tuple[Path, Manifest]] = {}
-        refused: _Refused = []
-        for step, path in sorted(self._entries()):
-            try:
-                _refuse_link(path)
-                manifest = read_manifest(path)
-                _check_step(path, step, manifest)
-            except NoCheckpointError:
-                continue
-            except CheckpointError as error:
-                refused.append((path, str(error)))
-            else:
-                readable[step] = (path, manifest)
-        return readable, refused
 
     def _entries(self) -> _Entries:
         """(step, path) of everything here that has the name of a checkpoint."""
@@ -179,7 +128,7 @@ class CheckpointStore:
         return [(int(name), self.root / name) for name in found]
 
 
-def _first_readable(entries: _Entries, refused: _Refused) -> Found | None:
+def _first_readable(entries: _Entries, refused: list[tuple[Path, str]]) -> Found | None:
     """The first entry that verifies; what comes before it is added to `refused`."""
     for step, path in entries:
         try:
@@ -193,6 +142,16 @@ def _first_readable(entries: _Entries, refused: _Refused) -> Found | None:
         else:
             return Found(snapshot, manifest, path, refused)
     return None
+
+
+def _has_manifest(step: int, path: Path) -> bool:
+    """Whether a directory has a manifest that verifies."""
+    try:
+        _refuse_link(path)
+        _check_step(path, step, read_manifest(path))
+    except CheckpointError:
+        return False
+    return True
 
 
 def _check_step(path: Path, step: int, manifest: Manifest) -> None:

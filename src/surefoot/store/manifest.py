@@ -53,8 +53,6 @@ class Manifest:
     files: Mapping[str, FileRecord]
     step: int | None = None
     """Environment steps, for the checkpoints of a run."""
-    metric: float | None = None
-    """What "best" is measured by; higher is better."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def seal(manifest: Manifest) -> bytes:
         "exact": manifest.exact,
         "config_hash": manifest.config_hash,
         "step": manifest.step,
-        "metric": manifest.metric,
+        "metric": None,  # format 2 has room for one, and nothing reads it
         "versions": dict(manifest.versions),
         "files": {name: {"size": record.size, "sha256": record.sha256} for name, record in manifest.files.items()},
     }
@@ -126,7 +124,7 @@ def manifest_of(envelope: Envelope) -> Manifest:
         raise InvalidManifest("metric is not a float")
     if not isinstance(versions, dict) or not all(isinstance(value, str) for value in versions.values()):
         raise InvalidManifest("versions is not a table of strings")
-    return Manifest(envelope.format_version, exact, config_hash, versions, envelope.files, step, metric)
+    return Manifest(envelope.format_version, exact, config_hash, versions, envelope.files, step)
 
 
 def _own_fields(body: dict[str, JSON]) -> dict[str, JSON]:
