@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import NormalDist
 from typing import NamedTuple
 
 import torch
@@ -17,9 +18,10 @@ from torch import Tensor
 from surefoot.errors import SurefootWarning
 from surefoot.math.quantile import midpoints
 from surefoot.math.risk import cvar_from_quantiles
-from surefoot.math.risk_table import ALPHAS, DISTRIBUTIONS, SIZES, KnownDistribution
 
 PAGE = Path(__file__).with_name("risk-functionals.md")
+SIZES = (21, 32, 51, 101)
+ALPHAS = (0.01, 0.05, 0.1, 0.25)
 KAPPAS = (0.0, 0.02, 0.05, 0.25, 1.0)
 SAMPLE = 4_000
 
@@ -83,6 +85,57 @@ so its distribution has thinner tails than that of the return. Two choices keep 
 `ppo.gae_lambda` in any case. `risk/coverage_05`, `_25`, `_75`, `_95` say what share of the returns of finished episodes
 lies below the critic's 5, 25, 75 and 95 % quantiles; from no prediction is anything taken for them.
 """
+
+
+class KnownDistribution(NamedTuple):
+    """A distribution with its quantile function and its exact lower CVaR."""
+
+    name: str
+    quantile: Callable[[float], float]
+    cvar: Callable[[float], float]
+
+
+NORMAL = NormalDist()
+
+
+def normal_cvar(alpha: float) -> float:
+    return -NORMAL.pdf(NORMAL.inv_cdf(alpha)) / alpha
+
+
+def student_cdf(x: float) -> float:
+    s = x / math.sqrt(3.0)
+    return 0.5 + (s / (1.0 + s * s) + math.atan(s)) / math.pi
+
+
+def student_quantile(level: float) -> float:
+    low, high = -1e4, 1e4
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if student_cdf(middle) < level else (low, middle)
+    return 0.5 * (low + high)
+
+
+def student_cvar(alpha: float) -> float:
+    """−f(x)·(3 + x²)/(2α) with f the density of t(3) and x its α-quantile."""
+    x = student_quantile(alpha)
+    return -3.0 * math.sqrt(3.0) / (math.pi * (3.0 + x * x) * alpha)
+
+
+def right_skewed_cvar(alpha: float) -> float:
+    return math.exp(0.5) * NORMAL.cdf(NORMAL.inv_cdf(alpha) - 1.0) / alpha
+
+
+def left_skewed_cvar(alpha: float) -> float:
+    return -math.exp(0.5) * NORMAL.cdf(NORMAL.inv_cdf(alpha) + 1.0) / alpha
+
+
+DISTRIBUTIONS = (
+    KnownDistribution("normal", NORMAL.inv_cdf, normal_cvar),
+    KnownDistribution("student-t(3)", student_quantile, student_cvar),
+    KnownDistribution("lognormal", lambda level: math.exp(NORMAL.inv_cdf(level)), right_skewed_cvar),
+    KnownDistribution("-lognormal", lambda level: -math.exp(-NORMAL.inv_cdf(level)), left_skewed_cvar),
+)
+"""Normal and log-normal lie within the family that the tail rule extrapolates with; Student-t(3) does not."""
 
 
 class Cell(NamedTuple):

@@ -1,6 +1,6 @@
 """The contract of environments with factored actions: an inactive head changes nothing (F07).
 
-A new environment adds a line to WORLDS; anyone can run `surefoot.worlds.check_dead_heads` on their own.
+A new environment adds a line to WORLDS.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from contract.dead_heads import check_dead_heads
 from surefoot.actions.heads import HeadSpec
 from surefoot.errors import EnvError
-from surefoot.worlds import Greenhouse, check_dead_heads
+from surefoot.worlds import Greenhouse
 
 WORLDS: dict[str, Callable[[], gymnasium.Env[Any, Any]]] = {
     "greenhouse": Greenhouse,

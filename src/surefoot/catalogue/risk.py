@@ -23,7 +23,7 @@ ROWS = (
         tests=(
             "tests/math/test_math_risk.py::test_step_rule_by_hand",
             "tests/math/test_math_risk.py::test_atoms_by_hand_in_any_order",
-            "tests/math/test_math_risk.py::test_the_default_rule_wins_every_cell_of_the_error_table",
+            "tests/math/test_risk_docs.py::test_the_default_rule_wins_every_cell",
         ),
     ),
     Row(

@@ -6,7 +6,6 @@ from surefoot.worlds.continuous_target import ContinuousTarget
 from surefoot.worlds.corridor import Corridor
 from surefoot.worlds.costly_arm import CostlyArm
 from surefoot.worlds.crash_portfolio import CrashPortfolio
-from surefoot.worlds.dead_heads import check_dead_heads
 from surefoot.worlds.greenhouse import Greenhouse
 from surefoot.worlds.identity import Identity, IdentityBinary, IdentityMulti
 from surefoot.worlds.last_action_pays import LastActionPays
@@ -35,6 +34,5 @@ __all__ = [
     "TMaze",
     "ToyEnv",
     "WindyCliff",
-    "check_dead_heads",
     "register_envs",
 ]
