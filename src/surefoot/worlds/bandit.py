@@ -19,6 +19,8 @@ class Bandit(ToyEnv[Array, np.int64]):
     The optimum is n_pulls × the best probability, random n_pulls × their mean.
     """
 
+    changing = ("pulls",)
+
     def __init__(self, win_probabilities: Sequence[float] = (0.2, 0.8), n_pulls: int = 1) -> None:
         self._win_probabilities = list(win_probabilities)
         self._n_pulls = n_pulls
@@ -37,9 +39,3 @@ class Bandit(ToyEnv[Array, np.int64]):
         self._pulls += 1
         reward = float(self.np_random.random() < self._win_probabilities[action])
         return np.zeros(1, np.float32), reward, self._pulls >= self._n_pulls, False, {}
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"pulls": self._pulls}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._pulls = int(world["pulls"])

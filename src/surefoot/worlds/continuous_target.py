@@ -19,6 +19,8 @@ class ContinuousTarget(ToyEnv[Array, Array]):
     earns −(1/3 + 1/3) per step, the two variances; always answering 0 earns −1/3, a score of 0.5.
     """
 
+    changing = ("target", "steps")
+
     def __init__(self, n_dims: int = 1, episode_length: int = 32) -> None:
         self._n_dims = n_dims
         self._episode_length = episode_length
@@ -43,10 +45,3 @@ class ContinuousTarget(ToyEnv[Array, Array]):
     def _draw(self) -> Array:
         self._target = self.np_random.uniform(-1.0, 1.0, self._n_dims).astype(np.float32)
         return self._target.copy()
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"target": self._target.tolist(), "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._target = np.array(world["target"], np.float32)
-        self._steps = int(world["steps"])

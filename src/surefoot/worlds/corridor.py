@@ -40,6 +40,8 @@ class Corridor(ToyEnv[Array, np.int64]):
 
     discount = 0.95
 
+    changing = ("cell", "steps")
+
     def __init__(self, n_cells: int = 4, time_limit: int = 4) -> None:
         self._n_cells = n_cells
         self._time_limit = time_limit
@@ -71,10 +73,3 @@ class Corridor(ToyEnv[Array, np.int64]):
         one_hot = np.zeros(self._n_cells, np.float32)
         one_hot[self._cell] = 1.0
         return one_hot
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"cell": self._cell, "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._cell = int(world["cell"])
-        self._steps = int(world["steps"])

@@ -22,6 +22,8 @@ class CostlyArm(ToyEnv[Array, np.int64]):
     of an episode x = d/(n·p·harm_cost), or 1 if that is less.
     """
 
+    changing = ("pulls",)
+
     def __init__(
         self, n_pulls: int = 4, harm_probability: float = 0.5, harm_cost: float = 1.0, cost_key: str = "cost"
     ) -> None:
@@ -54,9 +56,3 @@ class CostlyArm(ToyEnv[Array, np.int64]):
 
     def _observe(self) -> Array:
         return np.array([self._pulls / self._n_pulls], np.float32)
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"pulls": self._pulls}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._pulls = int(world["pulls"])

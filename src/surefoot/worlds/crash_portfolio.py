@@ -31,6 +31,8 @@ class CrashPortfolio(ToyEnv[Array, Array]):
     the mean of the CVaRs of its values, which is at most the CVaR of their mean. The mean return is linear in all this.
     """
 
+    changing = ("steps",)
+
     def __init__(
         self,
         n_steps: int = 3,
@@ -80,9 +82,3 @@ class CrashPortfolio(ToyEnv[Array, Array]):
 
     def _observe(self) -> Array:
         return np.array([2.0 * self._steps / self._n_steps - 1.0], np.float32)
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._steps = int(world["steps"])

@@ -35,6 +35,8 @@ class Greenhouse(ToyEnv[Array, Any]):
     planted slots.
     """
 
+    changing = ("planted", "order", "steps")
+
     def __init__(
         self,
         n_slots: int = 3,
@@ -134,11 +136,3 @@ class Greenhouse(ToyEnv[Array, Any]):
             total += float(chances @ reward)
             chances = chances @ chain
         return total
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"planted": self._planted.tolist(), "order": self._order.tolist(), "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._planted = np.array(world["planted"], np.bool_)
-        self._order = np.array(world["order"], np.int64)
-        self._steps = int(world["steps"])

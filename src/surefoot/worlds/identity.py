@@ -17,6 +17,8 @@ class _Say(ToyEnv[Any, Any]):
     Episodes are cut (truncated) after `episode_length` steps. The optimum is 1 per step, random mean(1/size).
     """
 
+    changing = ("symbols", "steps")
+
     def __init__(
         self,
         sizes: Sequence[int],
@@ -59,13 +61,6 @@ class _Say(ToyEnv[Any, Any]):
         if self.observation_space.shape == ():
             return self._symbols[0]
         return self._symbols.astype(self.observation_space.dtype)
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"symbols": self._symbols.tolist(), "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._symbols = np.array(world["symbols"], np.int64)
-        self._steps = int(world["steps"])
 
 
 class Identity(_Say):

@@ -20,6 +20,8 @@ class LastActionPays(ToyEnv[Array, np.int64]):
     its action. The optimum is 1, random is 1/n_actions.
     """
 
+    changing = ("cue", "steps")
+
     def __init__(self, n_actions: int = 3, episode_length: int = 4) -> None:
         self._n_actions = n_actions
         self._episode_length = episode_length
@@ -47,10 +49,3 @@ class LastActionPays(ToyEnv[Array, np.int64]):
         observation[self._cue] = 1.0
         observation[-1] = float(self._steps == self._episode_length - 1)
         return observation
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"cue": self._cue, "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._cue = int(world["cue"])
-        self._steps = int(world["steps"])

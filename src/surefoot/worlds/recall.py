@@ -20,6 +20,8 @@ class Recall(ToyEnv[Array, np.int64]):
     whether it is the question. The optimum is 1; random, and every policy without memory, is 1/n_symbols.
     """
 
+    changing = ("shown", "steps")
+
     def __init__(self, k: int = 5, n_symbols: int = 4) -> None:
         self._k, self._n_symbols = k, n_symbols
         self._shown: list[int] = []
@@ -47,10 +49,3 @@ class Recall(ToyEnv[Array, np.int64]):
         self._steps += 1
         reward = float(is_answer and action == self._shown[0] - self._n_symbols)
         return self._views[self._shown[self._steps]].copy(), reward, is_answer, False, {}
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"shown": self._shown, "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._shown = [int(row) for row in world["shown"]]
-        self._steps = int(world["steps"])

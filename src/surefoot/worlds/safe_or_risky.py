@@ -69,9 +69,3 @@ class SafeOrRisky(ToyEnv[Array, np.int64]):
         crashes = self.np_random.random() < self._p
         gamble = self._loss if crashes else self._win
         return np.zeros(1, np.float32), self._safe if action == SAFE else gamble, True, False, {}
-
-    def _world_state(self) -> dict[str, Any]:
-        return {}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        del world

@@ -25,6 +25,8 @@ class TMaze(ToyEnv[Array, np.int64]):
     time-limited walk.
     """
 
+    changing = ("place", "sign", "steps")
+
     def __init__(self, length: int = 10, time_limit: int | None = None) -> None:
         self._length = length
         self._time_limit = 3 * (length + 1) if time_limit is None else time_limit
@@ -69,11 +71,3 @@ class TMaze(ToyEnv[Array, np.int64]):
             chances[-1] /= 3
             chances[1:] += moved[:-1]
         return turned / 2
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"place": self._place, "sign": self._sign, "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        self._place = int(world["place"])
-        self._sign = int(world["sign"])
-        self._steps = int(world["steps"])

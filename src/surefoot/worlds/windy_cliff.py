@@ -35,6 +35,8 @@ class WindyCliff(ToyEnv[Array, np.int64]):
     `return_distribution` and `best_return`.
     """
 
+    changing = ("place", "steps")
+
     def __init__(self, n_columns: int = 5, wind: float = 0.05, fall: float = 8.0, time_limit: int = 12) -> None:
         self._n, self._wind, self._fall, self._time_limit = n_columns, wind, fall, time_limit
         self._place: Place = (0, 0)
@@ -152,11 +154,3 @@ class WindyCliff(ToyEnv[Array, np.int64]):
         self._place = to
         truncated = self._steps >= self._time_limit
         return self.observation_at(to), -1.0, self._is_goal(to), truncated, {}
-
-    def _world_state(self) -> dict[str, Any]:
-        return {"place": list(self._place), "steps": self._steps}
-
-    def _restore_world(self, world: dict[str, Any]) -> None:
-        lane, column = world["place"]
-        self._place = int(lane), int(column)
-        self._steps = int(world["steps"])
