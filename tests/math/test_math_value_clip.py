@@ -65,8 +65,8 @@ def test_mean_only_keeps_the_shape_and_the_variance_mode_caps_it() -> None:
     shifted = clip_quantiles(quantiles, old, 0.3, "mean_only")
     torch.testing.assert_close(shifted.std(-1), quantiles.std(-1))
     assert bool(((shifted.mean(-1) - old.mean(-1)).abs() <= 0.3 + 1e-5).all())
-    capped = clip_quantiles(quantiles, old, 0.3, "mean_and_variance", spread_factor=1.5)
-    assert bool((capped.std(-1) <= 1.5 * old.std(-1) + 1e-5).all())
+    capped = clip_quantiles(quantiles, old, 0.3, "mean_and_variance")
+    assert bool((capped.std(-1) <= 2.0 * old.std(-1) + 1e-5).all())
     assert bool(((capped.mean(-1) - old.mean(-1)).abs() <= 0.3 + 1e-5).all())
 
 
@@ -140,11 +140,9 @@ def test_gradient_reaches_the_probabilities_through_clip_and_projection() -> Non
     assert torch.autograd.gradcheck(clipped, (logits,))
 
 
-def test_unknown_modes_and_small_factors_are_refused() -> None:
+def test_unknown_modes_are_refused() -> None:
     wrong = cast(ClipMode, "mean")
     with pytest.raises(ValueError, match="mean_only"):
         clip_quantiles(QUANTILES, OLD, 1.0, wrong)
     with pytest.raises(ValueError, match="mean_only"):
         clip_atoms(OLD, OLD, torch.arange(3.0), 1.0, wrong)
-    with pytest.raises(ValueError, match="spread_factor must be at least 1"):
-        clip_quantiles(QUANTILES, OLD, 1.0, "mean_and_variance", spread_factor=0.5)

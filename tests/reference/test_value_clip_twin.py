@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from reference import value_clip as slow
 from reference.layouts import QUICK, distribution, generator, normal, seeds
-from surefoot.math.value_clip import ClipMode, clip_atoms, clip_quantiles, clipped_value_loss
+from surefoot.math.value_clip import SPREAD_FACTOR, ClipMode, clip_atoms, clip_quantiles, clipped_value_loss
 
 ranges = st.sampled_from([0.0, 0.1, 0.7, 5.0])
 moment_modes: st.SearchStrategy[ClipMode] = st.sampled_from(["mean_only", "mean_and_variance"])
@@ -30,18 +30,16 @@ def test_value_loss_equals_its_twin(seed: int, clip_range: float) -> None:
 
 
 @QUICK
-@given(seeds, st.integers(1, 9), ranges, moment_modes, st.sampled_from([1.0, 2.0]))
-def test_clipped_quantiles_equal_their_twin(
-    seed: int, n: int, clip_range: float, mode: ClipMode, factor: float
-) -> None:
+@given(seeds, st.integers(1, 9), ranges, moment_modes)
+def test_clipped_quantiles_equal_their_twin(seed: int, n: int, clip_range: float, mode: ClipMode) -> None:
     rng = generator(seed)
     quantiles = normal(rng, 5, n, scale=2.0, dtype=torch.float64)
     old = normal(rng, 5, n, dtype=torch.float64)
 
-    actual = clip_quantiles(quantiles, old, clip_range, mode, spread_factor=factor)
+    actual = clip_quantiles(quantiles, old, clip_range, mode)
 
     equal = [1.0 / n] * n
-    cap = factor if mode == "mean_and_variance" else None
+    cap = SPREAD_FACTOR if mode == "mean_and_variance" else None
     for row in range(5):
         old_moments = slow.moments(old[row].tolist(), equal)
         expected = slow.clip_law(quantiles[row].tolist(), equal, old_moments, clip_range, cap)
@@ -49,15 +47,15 @@ def test_clipped_quantiles_equal_their_twin(
 
 
 @QUICK
-@given(seeds, st.integers(2, 9), ranges, moment_modes, st.sampled_from([1.0, 2.0]))
-def test_clipped_atoms_equal_their_twin(seed: int, n: int, clip_range: float, mode: ClipMode, factor: float) -> None:
+@given(seeds, st.integers(2, 9), ranges, moment_modes)
+def test_clipped_atoms_equal_their_twin(seed: int, n: int, clip_range: float, mode: ClipMode) -> None:
     rng = generator(seed)
     atoms = torch.linspace(-3.0, 3.0, n, dtype=torch.float64)
     probs, old = distribution(rng, 5, n, dtype=torch.float64), distribution(rng, 5, n, dtype=torch.float64)
 
-    actual = clip_atoms(probs, old, atoms, clip_range, mode, spread_factor=factor)
+    actual = clip_atoms(probs, old, atoms, clip_range, mode)
 
-    cap = factor if mode == "mean_and_variance" else None
+    cap = SPREAD_FACTOR if mode == "mean_and_variance" else None
     for row in range(5):
         old_moments = slow.moments(atoms.tolist(), old[row].tolist())
         expected = slow.clip_law(atoms.tolist(), probs[row].tolist(), old_moments, clip_range, cap)

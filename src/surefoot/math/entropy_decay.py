@@ -21,7 +21,7 @@ class EntropyDecayState:
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> EntropyDecayState:
-        """The inverse of `to_json`."""
+        """The inverse of `state_dict`."""
         history = tuple(float(value) for value in record["history"])
         return EntropyDecayState(int(record["updates"]), int(record["delayed"]), history)
 
@@ -35,9 +35,8 @@ class EntropyDecay:
     An update does not count (it is *delayed*) while the watched metric, for example the mean episode return,
     is on a plateau: over the last `plateau_window` values the mean of the newer half exceeds the mean of the
     older half by no more than `plateau_tolerance` (in the metric's unit). A plateau thus only holds
-    exploration for longer; it never raises the coefficient nor lowers it. At most `max_delay_updates` are
-    delayed, so that a run that has converged still ends at the floor (None: as many as `decay_updates`).
-    `plateau_window` = 0 switches the waiting off.
+    exploration for longer; it never raises the coefficient nor lowers it. At most `decay_updates` are
+    delayed, so that a run that has converged still ends at the floor. `plateau_window` = 0 switches the waiting off.
     """
 
     start: float
@@ -45,7 +44,6 @@ class EntropyDecay:
     decay_updates: int
     plateau_window: int = 0
     plateau_tolerance: float = 0.0
-    max_delay_updates: int | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.floor <= self.start:
@@ -54,8 +52,6 @@ class EntropyDecay:
             raise ValueError(f"decay_updates must be at least 1, got {self.decay_updates}")
         if self.plateau_window < 0 or self.plateau_window == 1:
             raise ValueError(f"plateau_window must be 0 (off) or at least 2, got {self.plateau_window}")
-        if self.max_delay_updates is not None and self.max_delay_updates < 0:
-            raise ValueError(f"max_delay_updates must not be negative, got {self.max_delay_updates}")
 
     def coefficient(self, state: EntropyDecayState) -> float:
         """The coefficient to use in the coming update: `start` exactly in the first, never below `floor`."""
@@ -67,8 +63,7 @@ class EntropyDecay:
         history = state.history
         if self.plateau_window and metric is not None and math.isfinite(metric):
             history = (*history, float(metric))[-self.plateau_window :]
-        limit = self.decay_updates if self.max_delay_updates is None else self.max_delay_updates
-        waits = self.is_plateau(history) and state.delayed < limit
+        waits = self.is_plateau(history) and state.delayed < self.decay_updates
         return EntropyDecayState(state.updates + 1, state.delayed + int(waits), history)
 
     def is_plateau(self, history: tuple[float, ...]) -> bool:

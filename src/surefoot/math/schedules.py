@@ -77,20 +77,16 @@ def piecewise(points: Sequence[tuple[float, float]]) -> Schedule:
     return at
 
 
-def warmup(inner: Schedule, start: float, *, updates: int | None = None, fraction: float | None = None) -> Schedule:
-    """A straight ramp from `start` to `inner` over the first `updates` or `fraction`, then `inner`.
+def warmup(inner: Schedule, start: float, fraction: float) -> Schedule:
+    """A straight ramp from `start` to `inner` over the first `fraction` of training, then `inner`.
 
     `inner` sees the same update index throughout: its progress does not begin anew after the ramp.
     """
-    if (updates is None) == (fraction is None):
-        raise ValueError("warmup needs exactly one of updates and fraction")
-    if updates is not None and updates < 0:
-        raise ValueError(f"warmup updates must not be negative, got {updates}")
-    if fraction is not None and not 0.0 <= fraction <= 1.0:
+    if not 0.0 <= fraction <= 1.0:
         raise ValueError(f"warmup fraction must lie in [0, 1], got {fraction}")
 
     def at(update: int, total: int) -> float:
-        length = updates if updates is not None else math.ceil((fraction or 0.0) * total)
+        length = math.ceil(fraction * total)
         if update >= length:
             return inner(update, total)
         progress(update, total)

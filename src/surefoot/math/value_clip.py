@@ -5,6 +5,8 @@ Old predictions are data: no gradient flows into them. Ranges are in the unit of
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -12,6 +14,8 @@ from torch import Tensor
 
 from surefoot.math._clamp import clamp_between
 
+Average = Callable[[Tensor], Tensor]
+"""[B, N] -> [B, 1]"""
 ClipMode = Literal["none", "mean_only", "mean_and_variance", "per_quantile"]
 
 SPREAD_FACTOR = 2.0
@@ -54,17 +58,10 @@ def clipped_value_loss(
     return larger_loss(squared_error(values, targets), squared_error(clipped, targets))
 
 
-def clip_quantiles(
-    quantiles: Tensor,
-    old_quantiles: Tensor,
-    clip_range: Tensor | float,
-    mode: ClipMode,
-    *,
-    spread_factor: float = SPREAD_FACTOR,
-) -> Tensor:
+def clip_quantiles(quantiles: Tensor, old_quantiles: Tensor, clip_range: Tensor | float, mode: ClipMode) -> Tensor:
     """Predicted quantiles moved back towards the old ones. All [B, N].
 
-    With m, sd the mean and standard deviation over N, m_c = m clipped to m_old ± c, f = `spread_factor`:
+    With m, sd the mean and standard deviation over N, m_c = m clipped to m_old ± c, f = `SPREAD_FACTOR`:
 
         none                q
         mean_only           q + (m_c − m)                              shape kept
@@ -76,29 +73,11 @@ def clip_quantiles(
     old = old_quantiles.detach()
     if mode == "per_quantile":
         return clip_values(quantiles, old, clip_range)
-    mean, old_mean = quantiles.mean(-1, keepdim=True), old.mean(-1, keepdim=True)
-    new_mean = clip_values(mean, old_mean, clip_range)
-    shifted = quantiles + (new_mean - mean)
-    if mode == "mean_only":
-        return shifted
-    if mode == "mean_and_variance":
-        deviations = quantiles - mean
-        variance = deviations.square().mean(-1, keepdim=True)
-        old_variance = (old - old_mean).square().mean(-1, keepdim=True)
-        is_conditional, scale = _spread_cap(variance, old_variance, spread_factor)
-        return torch.where(is_conditional, new_mean + deviations * scale, shifted)
-    raise ValueError(_unknown_mode(mode))
+    average = partial(torch.mean, dim=-1, keepdim=True)
+    return _moved(quantiles, old, average, average, clip_range, mode)
 
 
-def clip_atoms(
-    probs: Tensor,
-    old_probs: Tensor,
-    atoms: Tensor,
-    clip_range: Tensor | float,
-    mode: ClipMode,
-    *,
-    spread_factor: float = SPREAD_FACTOR,
-) -> Tensor:
+def clip_atoms(probs: Tensor, old_probs: Tensor, atoms: Tensor, clip_range: Tensor | float, mode: ClipMode) -> Tensor:
     """Where each atom of a categorical prediction moves; `categorical.project` brings it back to the grid.
 
     `probs` and `old_probs` [B, K], `atoms` [K] ascending -> moved atoms [B, K]. `mean_only` and
@@ -114,34 +93,30 @@ def clip_atoms(
     if mode == "per_quantile":
         old_quantiles = _quantile_at_levels(old, atoms, probs.detach().cumsum(-1) - 0.5 * probs.detach())
         return clip_values(grid, old_quantiles, clip_range)
-    mean, old_mean = (probs * atoms).sum(-1, keepdim=True), (old * atoms).sum(-1, keepdim=True)
+    average, old_average = (lambda x, p=p: (p * x).sum(-1, keepdim=True) for p in (probs, old))
+    return _moved(grid, grid, average, old_average, clip_range, mode)
+
+
+def _moved(
+    points: Tensor, old: Tensor, average: Average, old_average: Average, clip_range: Tensor | float, mode: ClipMode
+) -> Tensor:
+    """Points of a distribution in the modes about its mean."""
+    if mode not in ("mean_only", "mean_and_variance"):
+        raise ValueError(f"mode must be one of none, mean_only, mean_and_variance, per_quantile, got {mode!r}")
+    mean, old_mean = average(points), old_average(old)
     new_mean = clip_values(mean, old_mean, clip_range)
-    shifted = grid + (new_mean - mean)
+    shifted = points + (new_mean - mean)
     if mode == "mean_only":
         return shifted
-    if mode == "mean_and_variance":
-        deviations = grid - mean
-        variance = (probs * deviations.square()).sum(-1, keepdim=True)
-        old_variance = (old * (atoms - old_mean).square()).sum(-1, keepdim=True)
-        is_conditional, scale = _spread_cap(variance, old_variance, spread_factor)
-        return torch.where(is_conditional, new_mean + deviations * scale, shifted)
-    raise ValueError(_unknown_mode(mode))
-
-
-def _spread_cap(variance: Tensor, old_variance: Tensor, factor: float) -> tuple[Tensor, Tensor]:
-    """Whether sd > f·sd_old, and the scale f·sd_old/sd there (1 elsewhere, with a finite gradient)."""
-    if factor < 1.0:
-        raise ValueError(f"spread_factor must be at least 1, got {factor}")
-    is_conditional = variance > factor * factor * old_variance
-    safe_variance = torch.where(is_conditional, variance, 1.0)
-    return is_conditional, torch.where(is_conditional, factor * old_variance.sqrt() * safe_variance.rsqrt(), 1.0)
+    deviations = points - mean
+    variance, old_variance = average(deviations.square()), old_average((old - old_mean).square())
+    is_wide = variance > SPREAD_FACTOR * SPREAD_FACTOR * old_variance
+    safe_variance = torch.where(is_wide, variance, 1.0)  # for a finite gradient
+    scale = SPREAD_FACTOR * old_variance.sqrt() * safe_variance.rsqrt()
+    return torch.where(is_wide, new_mean + deviations * torch.where(is_wide, scale, 1.0), shifted)
 
 
 def _quantile_at_levels(probs: Tensor, atoms: Tensor, levels: Tensor) -> Tensor:
     """Q(u) = first atom whose cumulative probability reaches u. `probs`, `levels` [B, K] -> [B, K]."""
     index = torch.searchsorted(probs.cumsum(-1).contiguous(), levels.contiguous())
     return atoms[index.clamp(max=atoms.shape[0] - 1)]
-
-
-def _unknown_mode(mode: str) -> str:
-    return f"mode must be one of none, mean_only, mean_and_variance, per_quantile, got {mode!r}"
