@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from surefoot.config.schema import RunConfig
 from surefoot.errors import ConfigError
 from surefoot.evaluate.episodes import Evaluation
 from surefoot.rollout.buffer import Rollout
-from surefoot.rollout.make import EnvLike, own_n_envs
+from surefoot.rollout.make import EnvLike
 from surefoot.train.run import BEST
 from surefoot.vector.interface import Envs
 
@@ -99,14 +100,16 @@ class EvaluationCallback(Callback):
         self._best_path, self._patience = best_path, patience
         self._env, self._env_kwargs = env, env_kwargs
         self._envs: Envs | None = None
-        """Made of what was given, while training goes on."""
+        self._opened = ExitStack()
+        """What was given, while training goes on."""
         self.best = -math.inf
         self.without_gain = 0
         self.last: Evaluation | None = None
 
     def on_start(self, agent: PPO) -> None:
         # An env that cannot be made, or does not fit, is better known now.
-        envs = agent.evaluation_envs(self._n_episodes, self._env, self._env_kwargs)
+        opened = agent.evaluations.opened(self._n_episodes, self._env, self._env_kwargs)
+        envs = self._opened.enter_context(opened)
         self._envs = None if self._env is None and not self._env_kwargs else envs
         self._every.last = agent.num_timesteps
 
@@ -125,8 +128,7 @@ class EvaluationCallback(Callback):
         return False if self._patience and self.without_gain >= self._patience else None
 
     def on_end(self, agent: PPO) -> None:
-        if self._envs is not None and (self._env is None or own_n_envs(self._env) is None):  # others have an owner
-            self._envs.close()
+        self._opened.close()
         self._envs = None
 
     def state_dict(self) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
@@ -17,7 +18,9 @@ from surefoot.evaluate.episodes import Act, Evaluation, Seen, play, require_coun
 from surefoot.evaluate.together import play_together
 from surefoot.rollout.make import (
     EnvLike,
+    env_factory,
     make_evaluation_envs,
+    make_group,
     offers_vector_env,
     own_n_envs,
     require_env,
@@ -57,25 +60,65 @@ def evaluation_envs(
     return make_evaluation_envs(env, env_kwargs, n_episodes, "vector_entry_point" if together else "auto")
 
 
-class OwnEvaluationEnvs:
-    """Other envs like those of training, made at the first evaluation and kept."""
+class EvaluationEnvs:
+    """Where an agent is evaluated: in others like those it trains in, which are made once and kept, or in what it is
+    given."""
 
-    def __init__(self) -> None:
-        self._envs: Envs | None = None
+    def __init__(self, trained: EnvLike | None, config: Config, learner: Learner) -> None:
+        self._trained, self._config, self._learner = trained, config, learner
+        self._kept: Envs | None = None
 
-    def get(self, trained: EnvLike | None, config: Config, n_episodes: int) -> Envs:
-        """Those for so many episodes: of envs that step together the number is decided by that."""
-        kept = self._envs
-        if kept is None or (isinstance(kept, VectorEnvs) and kept.n_envs != vector_evaluation_envs(n_episodes)):
-            self.close()
-            self._envs = kept = evaluation_envs(trained, config, None, {}, n_episodes)
-        return kept
+    @contextmanager
+    def opened(
+        self, n_episodes: int, env: EnvLike | None = None, env_kwargs: Mapping[str, Any] | None = None
+    ) -> Iterator[Envs]:
+        """Envs for so many episodes; those that are made of an ``env`` or of ``env_kwargs`` are closed in the end."""
+        if env is not None and self._trains_in(env):
+            env = None
+        if env is None and not env_kwargs:
+            yield self._like_training(n_episodes)
+            return
+        envs = evaluation_envs(self._trained, self._config, env, env_kwargs or {}, n_episodes)
+        try:
+            require_same_spaces(self._learner.envs, envs)
+            yield envs
+        finally:
+            if env is None or own_n_envs(env) is None:  # else it has an owner
+                envs.close()
+
+    def single(self, n_envs: int) -> EnvGroup:
+        """Single envs like those of training, for whoever plays one episode after the other; the caller closes them."""
+        if self._trained is None:
+            raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
+        return make_group(env_factory(self._trained, self._config.env_kwargs), n_envs)
 
     def close(self) -> None:
-        """Close them; they are made again when they are wanted."""
-        if self._envs is not None:
-            self._envs.close()
-        self._envs = None
+        """Close those that are kept; they are made again when they are wanted."""
+        if self._kept is not None:
+            self._kept.close()
+        self._kept = None
+
+    def _like_training(self, n_episodes: int) -> Envs:
+        """Of envs that step together the number is decided by that of the episodes."""
+        kept = self._kept
+        if kept is None or (isinstance(kept, VectorEnvs) and kept.n_envs != vector_evaluation_envs(n_episodes)):
+            self.close()
+            self._kept = kept = evaluation_envs(self._trained, self._config, None, {}, n_episodes)
+        return kept
+
+    def _trains_in(self, env: EnvLike) -> bool:
+        """Whether evaluating in ``env`` itself would step a training env."""
+        trained, envs = self._trained, self._learner.envs
+        if isinstance(env, VectorEnv):
+            return isinstance(trained, VectorEnv) and env.unwrapped is trained.unwrapped
+        if not isinstance(env, gymnasium.Env):
+            return False
+        training: list[Any] = [trained] if isinstance(trained, gymnasium.Env) else []
+        if isinstance(envs, EnvGroup):
+            training += envs.envs
+        elif isinstance(trained, VectorEnv):
+            training += list(getattr(trained.unwrapped, "envs", ()))
+        return any(env.unwrapped is other.unwrapped for other in training)
 
 
 def evaluate(learner: Learner, envs: Envs, n_episodes: int, seed: int, deterministic: bool) -> Evaluation:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
 
 from surefoot.algo.learner import Learner, ScheduleSpan
 from surefoot.config import Config, config_hash
@@ -21,12 +19,12 @@ from surefoot.evaluate.episodes import Evaluation
 from surefoot.output import say
 from surefoot.policy.own_encoder import EncoderClass
 from surefoot.risk.build import require_tail
-from surefoot.rollout.make import EnvLike, env_factory, make_envs, make_group, own_n_envs
+from surefoot.rollout.make import EnvLike, make_envs, own_n_envs
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
 from surefoot.train.checkpoint import Saved, from_snapshot, reading, require_like, to_snapshot, versions
-from surefoot.train.evaluation import OwnEvaluationEnvs, evaluate, evaluation_envs
+from surefoot.train.evaluation import EvaluationEnvs, evaluate
 from surefoot.train.footprint import explaining_memory, require_memory
 from surefoot.train.inputs import read_episode_return, read_observation, read_starts, read_state
 from surefoot.train.loop import train
@@ -50,7 +48,6 @@ from surefoot.train.setup import (
 from surefoot.train.signals import Interrupted
 from surefoot.train.trust import require_no_code, require_no_code_in_evaluation
 from surefoot.vector.described import DescribedEnvs
-from surefoot.vector.group import EnvGroup
 from surefoot.vector.interface import Envs
 
 POLICY_NAMES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
@@ -109,7 +106,7 @@ class PPO:
             raise
         self.logger_values: dict[str, float] = {}
         self._logged: dict[str, float] = {}
-        self._evaluation_envs = OwnEvaluationEnvs()
+        self.evaluations = EvaluationEnvs(env, config, self.learner)
         self._sampler = torch.Generator(self.learner.device).manual_seed(config.seed)
         self._saved_config: Config | None = None
         """Of a loaded agent whose open episodes wait for envs."""
@@ -241,57 +238,9 @@ class PPO:
         training. With single envs episode i starts from seed + i. Envs that step together (a vector env, or an id made
         by its vector entry point) are started from one seed, and each plays an equal share of the episodes.
         """
-        if isinstance(env, Envs):
-            envs = env
-        else:
-            envs = self.evaluation_envs(n_episodes, env, env_kwargs)
-        try:
-            with _threads(self.config.threads):
-                return evaluate(self.learner, envs, n_episodes, seed, deterministic)
-        finally:
-            if not isinstance(env, Envs) and self._makes_envs(env, env_kwargs):
-                envs.close()
-
-    def single_evaluation_envs(self, n_envs: int) -> EnvGroup:
-        """Single envs like those of training, for whoever plays one episode after the other; the caller closes them."""
-        if self._env is None:
-            raise ConfigError("this agent was trained on an env that has no id: load it with PPO.load(path, env=…)")
-        return make_group(env_factory(self._env, self.config.env_kwargs), n_envs)
-
-    def evaluation_envs(
-        self, n_episodes: int, env: EnvLike | None = None, env_kwargs: Mapping[str, Any] | None = None
-    ) -> Envs:
-        """Envs for `evaluate`, which may be given to it several times; those that were made of an ``env`` or of
-        ``env_kwargs`` are the caller's to close."""
-        if env is not None and self._trains_in(env):
-            env = None
-        if env is None and not env_kwargs:
-            return self._evaluation_envs.get(self._env, self.config, n_episodes)
-        envs = evaluation_envs(self._env, self.config, env, env_kwargs or {}, n_episodes)
-        try:
-            require_same_spaces(self.envs, envs)
-        except BaseException:
-            if self._makes_envs(env, env_kwargs):
-                envs.close()
-            raise
-        return envs
-
-    def _makes_envs(self, env: EnvLike | None, env_kwargs: Mapping[str, Any] | None) -> bool:
-        """Whether `evaluation_envs` makes envs that are not kept."""
-        return bool(env_kwargs) if env is None else own_n_envs(env) is None
-
-    def _trains_in(self, env: EnvLike) -> bool:
-        """Whether evaluating in ``env`` itself would step a training env."""
-        if isinstance(env, VectorEnv):
-            return isinstance(self._env, VectorEnv) and env.unwrapped is self._env.unwrapped
-        if not isinstance(env, gymnasium.Env):
-            return False
-        training: list[Any] = [self._env] if isinstance(self._env, gymnasium.Env) else []
-        if isinstance(self.envs, EnvGroup):
-            training += self.envs.envs
-        elif isinstance(self._env, VectorEnv):
-            training += list(getattr(self._env.unwrapped, "envs", ()))
-        return any(env.unwrapped is other.unwrapped for other in training)
+        opened = nullcontext(env) if isinstance(env, Envs) else self.evaluations.opened(n_episodes, env, env_kwargs)
+        with opened as envs, _threads(self.config.threads):
+            return evaluate(self.learner, envs, n_episodes, seed, deterministic)
 
     def _read_masks(self, given: Any, n_rows: int, single: bool) -> Array:
         """Masks of a caller as flags [n_rows, M]."""
@@ -396,7 +345,7 @@ class PPO:
     def close(self) -> None:
         """Close the environments."""
         self.learner.envs.close()
-        self._evaluation_envs.close()
+        self.evaluations.close()
 
 
 def _no_class(name: str) -> str:

@@ -23,7 +23,7 @@ def record(agent: PPO, path: Path, n_episodes: int, seed: int = 0, deterministic
         raise ConfigError(f"{path} exists already: choose another name, nothing is overwritten")
     if not path.parent.is_dir():
         raise ConfigError(f"there is no directory {path.parent}")
-    envs = agent.single_evaluation_envs(1)
+    envs = agent.evaluations.single(1)
     act = acting(agent.learner, 1, seed, deterministic)
     arrays = record_episodes(envs, act, agent.learner.actor.masks, n_episodes, seed)
     envs.close()
