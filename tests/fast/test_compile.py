@@ -158,9 +158,7 @@ def as_recorded(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Run:
 
 
 def compile_with(learner: Learner, compiler: Any) -> None:
-    policy, family, flat = learner.policy, learner.family, learner.flat
-    parts = policy, family, flat, learner.optimizer, learner.config.ppo, learner.terms
-    learner.updater.step = CompiledStep(*parts, compiler)
+    learner.updater.step = CompiledStep(learner.updater.step, compiler)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -15,8 +15,7 @@ __all__ = ["demonstrations"]
 def test_compiled_and_eager_agree(case: str) -> None:
     eager, compiled = learner_of(case), learner_of(case)
     assert compiled.terms[0].compilable
-    parts = compiled.policy, compiled.family, compiled.flat, compiled.optimizer, compiled.config.ppo, compiled.terms
-    compiled.updater.step = CompiledStep(*parts, compiler=lambda graph, inputs: graph)
+    compiled.updater.step = CompiledStep(compiled.updater.step, compiler=lambda graph, inputs: graph)
     for _ in range(4):
         records = [learner.learn(learner.collect(), 4).update.metrics() for learner in (eager, compiled)]
         for metric in eager.terms[0].metrics:

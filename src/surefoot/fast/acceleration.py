@@ -116,6 +116,5 @@ def _compile(learner: Learner) -> None:
     if learner.device.type == "cpu" and not learner.compiled_parts.kernel:
         _use_kernel(learner)
     if learner.compiled_parts.kernel or not learner.policy.state_size:
-        policy, family, ppo = learner.policy, learner.family, learner.config.ppo
-        learner.updater.step = CompiledStep(policy, family, learner.flat, learner.optimizer, ppo, learner.terms)
+        learner.updater.step = CompiledStep(learner.updater.step)
         learner.compiled_parts = learner.compiled_parts._replace(step=True)

@@ -17,17 +17,13 @@ from torch.func import functional_call, grad_and_value
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from surefoot.actions.distribution import Family, PackedHeads
+from surefoot.actions.distribution import PackedHeads
 from surefoot.algo.batch import Batch
 from surefoot.algo.coefficients import Coefficients
-from surefoot.algo.loss_term import LossTerm
 from surefoot.algo.objective import AddedTerms, StepMetrics, needs_divergence, objective
 from surefoot.algo.step import Step, StepResult, combine
-from surefoot.config import PPOConfig
 from surefoot.fast.code_cache import use_private_cache
 from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
-from surefoot.optim.flat import FlatParameters
-from surefoot.optim.optimizer import Optimizer
 from surefoot.policy.memory import SequenceBatch
 from surefoot.policy.policy import Policy
 
@@ -75,17 +71,10 @@ class _ActionParameters(nn.Module):
 class CompiledStep(Step):
     """The whole step as one function of the flat parameter vector; compiled at the first call of each size."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        family: Family,
-        flat: FlatParameters,
-        optimizer: Optimizer,
-        config: PPOConfig,
-        terms: tuple[LossTerm, ...] = (),
-        compiler: Callable[[GraphModule, list[Tensor]], Run] = to_machine_code,
-    ) -> None:
-        super().__init__(policy, family, flat, optimizer, config, terms)
+    def __init__(self, plain: Step, compiler: Callable[[GraphModule, list[Tensor]], Run] = to_machine_code) -> None:
+        """In the place of another step, on the same parts."""
+        policy, family, flat, config, terms = plain.policy, plain.family, plain.flat, plain.config, plain.terms
+        super().__init__(policy, family, flat, plain.optimizer, config, terms)
         self._sizes = [slot.where.stop - slot.where.start for slot in flat.slots]
         self._names = flat.names_in(policy)
         self._actor = _ActionParameters(policy)

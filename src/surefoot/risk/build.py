@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 
 from surefoot.config import Config, RiskConfig, accept_names_of
-from surefoot.critics.auxiliary import Auxiliary
 from surefoot.errors import RiskError, SurefootWarning
 from surefoot.risk.calibration import Calibration
 from surefoot.risk.cost import CostConstraint
@@ -49,12 +48,6 @@ accept_names_of(KINDS, "risk.kind")
 def build_risk(config: RiskConfig, n_envs: int, gamma: float) -> RiskTerm | None:
     """The term of the configured kind, or None for kind none."""
     return KINDS[config.kind](config, n_envs, gamma) if config.kind in KINDS else None
-
-
-def auxiliary_of(config: Config) -> Auxiliary | None:
-    """What a policy of this configuration must predict beside the return."""
-    term = build_risk(config.risk, 1, config.ppo.gamma)
-    return None if term is None else term.auxiliary
 
 
 def build_calibration(config: Config, term: RiskTerm | None, n_envs: int) -> Calibration | None:
