@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from algo.building import iterate, learner_on, make_learner, updates, values_of
-from surefoot.algo.learner import Learner, TrainerState
+from surefoot.algo.learner import Learner
+from surefoot.algo.trainer_state import TrainerState
 from surefoot.errors import ConfigError, SurefootError
 from surefoot.worlds import ENTRY_POINTS
 from vector.worlds import SOURCES, Scripted, open_envs

@@ -215,6 +215,13 @@ def predict(rollout: Rollout, policy: Policy) -> Predictions:
     return Predictions(here, successors)
 
 
+def update_critic_statistics(critic: Critic, estimates: Estimates, valid: Tensor) -> None:
+    """Let critics see the returns of a rollout, of which their units are made."""
+    critic.update_statistics(estimates.returns, valid)
+    if estimates.auxiliary is not None and isinstance(critic, WithAuxiliary):
+        critic.update_auxiliary_statistics(estimates.auxiliary.returns, valid)
+
+
 def require_finite(x: Tensor, what: str, rollout: Rollout) -> None:
     """Raise and name env and step if an entry of [T, N] is not finite."""
     if not bool(torch.isfinite(x).all()):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,12 +14,27 @@ from torch import Tensor
 from surefoot.algo.action_units import in_box_units
 from surefoot.algo.build import build_parts, observed_layout
 from surefoot.algo.coefficients import CoefficientPlan, value_at
-from surefoot.algo.estimate import Estimates, estimate, predict, steps_of, with_targets
+from surefoot.algo.estimate import (
+    Estimates,
+    estimate,
+    predict,
+    steps_of,
+    update_critic_statistics,
+    with_targets,
+)
 from surefoot.algo.record import UpdateRecord
 from surefoot.algo.same_masks import require_same_masks
+from surefoot.algo.trainer_state import (
+    ENV_TENSORS,
+    Compiled,
+    OpenEpisodes,
+    Resumed,
+    ScheduleSpan,
+    TrainerState,
+    section,
+    why_not_open,
+)
 from surefoot.config import Config
-from surefoot.critics.auxiliary import WithAuxiliary
-from surefoot.critics.base import Critic
 from surefoot.errors import ConfigError, EnvError, SurefootWarning
 from surefoot.policy.own_encoder import EncoderClass
 from surefoot.rollout.buffer import Rollout
@@ -45,48 +59,6 @@ class IterationRecord:
     """Wall time of the update."""
 
 
-@dataclass(frozen=True)
-class TrainerState:
-    """Everything that an iteration leaves behind: tensors by name, and plain values."""
-
-    tensors: dict[str, Tensor]
-    values: dict[str, Any]
-    exact: bool
-    """Open episodes are included, so that a continued run equals an uninterrupted one bit for bit (Y02)."""
-
-
-class Resumed(NamedTuple):
-    """How the open episodes of a loaded state go on (Y08)."""
-
-    exact: bool
-    """They go on where they were; else new ones have begun."""
-    reason: str
-    """Why new ones have begun."""
-
-
-class ScheduleSpan(NamedTuple):
-    """Over which part of training schedules run (O03)."""
-
-    timesteps: int | None = None
-    """Env steps at which they reach their end values; None before the first training."""
-    first_update: int = 0
-    """Updates made before they began."""
-
-
-class Compiled(NamedTuple):
-    """What runs compiled. That of a loaded state is compiled again when training goes on, not to act."""
-
-    kernel: bool = False
-    step: bool = False
-
-
-class OpenEpisodes(NamedTuple):
-    """What `Collector.save` gives."""
-
-    tensors: dict[str, Tensor]
-    values: dict[str, Any]
-
-
 class Phase(Enum):
     """Where an iteration stands; an exception may leave it anywhere."""
 
@@ -94,10 +66,6 @@ class Phase(Enum):
     COLLECTING = auto()
     COLLECTED = auto()
     UPDATING = auto()
-
-
-ENV_TENSORS = ("rewards/running",)
-"""Tensors, besides those of the collector, that depend on the number of envs."""
 
 
 class Abandoned(Exception):
@@ -310,18 +278,18 @@ class Learner:
             state = replace(state, tensors=in_box_units(state.tensors, self.flat, self.family))
         for name, parameter in self.flat.named().items():
             parameter.copy_(state.tensors[f"policy/{name}"])
-        buffers = _section(state.tensors, "buffers")
+        buffers = section(state.tensors, "buffers")
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(buffers[name])
-        self.optimizer.load_state_dict(_section(state.tensors, "optimizer"))
+        self.optimizer.load_state_dict(section(state.tensors, "optimizer"))
         for term in self.terms:
-            term.load_state_dict(_section(state.tensors, f"terms/{term.name}"))
-        for name, saved in _section(state.tensors, "generator").items():
+            term.load_state_dict(section(state.tensors, f"terms/{term.name}"))
+        for name, saved in section(state.tensors, "generator").items():
             self.parts.generators[name].set_state(saved.to(torch.uint8))
         if self.observations is not None:
-            self.observations.load_state_dict(_section(state.tensors, "observations"))
+            self.observations.load_state_dict(section(state.tensors, "observations"))
         if self.rewards is not None:
-            self.rewards.load_state_dict(_section(state.tensors, "rewards"))
+            self.rewards.load_state_dict(section(state.tensors, "rewards"))
         self.timesteps = int(state.values["timesteps"])
         self.updates = int(state.values["updates"])
         self.schedules = ScheduleSpan(**state.values["schedules"])
@@ -334,7 +302,7 @@ class Learner:
             self.parts.calibration.load_state_dict(state.values["calibration"])
         self.was_compiled = Compiled(bool(state.values["kernel"]), bool(state.values["compiled"]))
         self._phase = Phase.BETWEEN
-        self._open = OpenEpisodes(_section(state.tensors, "collector"), state.values["collector"])
+        self._open = OpenEpisodes(section(state.tensors, "collector"), state.values["collector"])
         if self._collector is not None:
             self._reopen(None)
 
@@ -348,7 +316,7 @@ class Learner:
             self._forget_open()
             self.collector.stop()
             return
-        reason = other_env or _why_not(values, self.envs.n_envs)
+        reason = other_env or why_not_open(values, self.envs.n_envs)
         if reason is None and not self._counts_envs():
             reason = "what it says of open episodes is not of as many envs"
         if reason is None:
@@ -425,25 +393,5 @@ def warn_of_rest(config: Config, stacklevel: int) -> None:
         )
 
 
-def _why_not(values: Mapping[str, Any], n_envs: int) -> str | None:
-    """Why envs cannot go on with saved episodes, as far as these tell; None if they may."""
-    if values["envs"] is None:
-        return "the state of its envs was not saved with it"
-    if len(values["active"]) != n_envs:
-        return f"it was saved with {len(values['active'])} envs, here are {n_envs}"
-    return None
-
-
 def _never() -> bool:
     return False
-
-
-def update_critic_statistics(critic: Critic, estimates: Estimates, valid: Tensor) -> None:
-    """Let critics see the returns of a rollout, of which their units are made."""
-    critic.update_statistics(estimates.returns, valid)
-    if estimates.auxiliary is not None and isinstance(critic, WithAuxiliary):
-        critic.update_auxiliary_statistics(estimates.auxiliary.returns, valid)
-
-
-def _section(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(f"{prefix}/"): x for name, x in tensors.items() if name.startswith(f"{prefix}/")}

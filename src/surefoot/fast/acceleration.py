@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Iterator
 
 from surefoot.actions.distribution import Family
-from surefoot.algo.learner import Compiled, Learner
+from surefoot.algo.learner import Learner
 from surefoot.algo.loss_term import LossTerm
+from surefoot.algo.trainer_state import Compiled
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.fast.compiled_step import CompiledStep
 from surefoot.fast.decision import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide

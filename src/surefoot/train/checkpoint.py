@@ -19,7 +19,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from surefoot.algo.build import action_family, observed_layout, policy_layout
-from surefoot.algo.learner import TrainerState
+from surefoot.algo.trainer_state import TrainerState
 from surefoot.config import Config, from_dict
 from surefoot.config.load import with_new_names
 from surefoot.errors import CheckpointError, ConfigError, SurefootError

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from surefoot.algo.learner import Learner, ScheduleSpan
+from surefoot.algo.learner import Learner
+from surefoot.algo.trainer_state import ScheduleSpan
 from surefoot.config import Config, config_hash
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.evaluate.episodes import Evaluation
