@@ -25,7 +25,7 @@ from surefoot.algo.update_metrics import RowMetrics
 from surefoot.config import from_flat
 from surefoot.critics.base import Critic
 from surefoot.critics.calibration import quantile_spread
-from surefoot.math.explained import explained_variance, explained_variance_by_env
+from surefoot.math.explained import explained_variance
 from surefoot.rollout.buffer import NO_FINALS, Rollout
 
 
@@ -128,7 +128,7 @@ def test_explained_variance_by_env_is_that_of_each_env() -> None:
     values, returns = torch.randn(2, 20, 5, generator=generator)
     valid = torch.rand(20, 5, generator=generator) < 0.8
     returns[:, 3] = 7.0
-    found = explained_variance_by_env(values, returns, valid)
+    found = explained_variance(values, returns, valid, by_env=True)
     wanted = [float(explained_variance(values[:, i], returns[:, i], valid[:, i])) for i in range(5)]
     assert math.isnan(wanted[3])
     assert found.tolist() == pytest.approx(wanted, nan_ok=True, abs=1e-6)

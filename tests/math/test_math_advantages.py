@@ -5,9 +5,7 @@ import torch
 
 from surefoot.math.advantages import (
     normalize,
-    normalize_by_env,
     std_is_zero,
-    std_is_zero_by_env,
 )
 
 
@@ -29,7 +27,7 @@ def test_a_small_spread_is_not_made_larger_than_asked_for(least: float, size: fl
     expected = size * torch.tensor([-1.0, 0.0, 1.0])
     torch.testing.assert_close(normalize(torch.tensor([2.0, 4.0, 6.0]), least_std=least), expected)
     columns = torch.tensor([[2.0, 20.0], [4.0, 40.0], [6.0, 60.0]])  # the second has the std 20
-    found = normalize_by_env(columns, least_std=torch.tensor(least))
+    found = normalize(columns, least_std=torch.tensor(least), by_env=True)
     torch.testing.assert_close(found[:, 0], expected)
     assert found[2, 1].item() == pytest.approx(min(20.0 / max(least, 1e-9), 1.0))
 
@@ -79,11 +77,11 @@ def test_the_magnitude_of_what_was_subtracted_raises_the_tolerance() -> None:
 def test_no_valid_entry_gives_zeros() -> None:
     advantages, nothing = torch.full((3, 2), torch.nan), torch.zeros(3, 2)
     assert torch.equal(normalize(advantages, nothing), nothing)
-    assert torch.equal(normalize_by_env(advantages, nothing), nothing)
+    assert torch.equal(normalize(advantages, nothing, by_env=True), nothing)
     assert bool(std_is_zero(advantages, nothing))
     assert normalize(torch.zeros(0, 2)).shape == (0, 2)
     assert bool(std_is_zero(torch.zeros(0, 2)))
-    assert std_is_zero_by_env(torch.zeros(0, 2)).tolist() == [True, True]
+    assert std_is_zero(torch.zeros(0, 2), by_env=True).tolist() == [True, True]
 
 
 def test_a_bad_valid_entry_is_not_hidden() -> None:
@@ -94,5 +92,5 @@ def test_a_bad_valid_entry_is_not_hidden() -> None:
 def test_by_env_each_column_has_its_own_statistics() -> None:
     advantages = torch.tensor([[2.0, 200.0, 5.0], [4.0, 400.0, 5.0], [6.0, 600.0, 5.0]])
     expected = torch.tensor([[-1.0, -1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
-    torch.testing.assert_close(normalize_by_env(advantages), expected)
-    assert std_is_zero_by_env(advantages).tolist() == [False, False, True]
+    torch.testing.assert_close(normalize(advantages, by_env=True), expected)
+    assert std_is_zero(advantages, by_env=True).tolist() == [False, False, True]

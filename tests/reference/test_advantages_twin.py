@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from reference import advantages as slow
 from reference.layouts import QUICK, flags, generator, normal, seeds
-from surefoot.math.advantages import normalize, normalize_by_env
+from surefoot.math.advantages import normalize
 
 scales = st.sampled_from([1e-30, 1e-6, 1.0, 1e6, 1e30])
 
@@ -35,7 +35,7 @@ def test_normalize_by_env_equals_the_twin_of_each_column(
     advantages = normal(rng, n_steps, n_envs) * torch.logspace(-3, 5, n_envs)
     valid = ~flags(rng, n_steps, n_envs, probability=invalid_share)
 
-    actual = normalize_by_env(torch.where(valid, advantages, torch.nan), valid)
+    actual = normalize(torch.where(valid, advantages, torch.nan), valid, by_env=True)
 
     for n in range(n_envs):
         expected = slow.normalize(advantages[:, n].tolist(), valid[:, n].tolist())

@@ -13,7 +13,7 @@ from surefoot.critics.auxiliary import WithAuxiliary
 from surefoot.critics.base import Critic
 from surefoot.critics.calibration import coverage, quantile_spread
 from surefoot.errors import NonFiniteError
-from surefoot.math.advantages import normalize, normalize_by_env, std_is_zero, std_is_zero_by_env
+from surefoot.math.advantages import normalize, std_is_zero
 from surefoot.math.episodes import broadcast_to_steps
 from surefoot.math.explained import explained_variance
 from surefoot.math.returns import gae
@@ -174,17 +174,15 @@ def finished(rollout: Rollout) -> Tensor:
 
 def has_zero_std(advantages: Tensor, valid: Tensor, magnitude: Tensor, config: PPOConfig) -> bool:
     """Whether normalization finds nothing that varies: in the rollout, or in one of the envs if each has its scale."""
-    if config.normalize_advantage == "env":
-        return bool(std_is_zero_by_env(advantages, valid, magnitude).any())
-    return config.normalize_advantage != "none" and bool(std_is_zero(advantages, valid, magnitude))
+    how = config.normalize_advantage
+    return how != "none" and bool(std_is_zero(advantages, valid, magnitude, by_env=how == "env").any())
 
 
 def scaled(advantages: Tensor, valid: Tensor, magnitude: Tensor, least: Tensor, config: PPOConfig) -> Tensor:
     """Advantages normalized over the rollout or within each env, as configured."""
-    if config.normalize_advantage == "rollout":
-        return normalize(advantages, valid, magnitude, least)
-    if config.normalize_advantage == "env":
-        return normalize_by_env(advantages, valid, magnitude, least)
+    how = config.normalize_advantage
+    if how in ("rollout", "env"):
+        return normalize(advantages, valid, magnitude, least, by_env=how == "env")
     return advantages
 
 

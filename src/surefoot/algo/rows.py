@@ -11,7 +11,7 @@ from torch import Tensor
 from surefoot.actions.distribution import Family
 from surefoot.algo.estimate import Estimates
 from surefoot.algo.objective import Terms
-from surefoot.math.explained import explained_variance_by_env
+from surefoot.math.explained import explained_variance
 from surefoot.rollout.buffer import Rollout
 
 
@@ -48,7 +48,8 @@ class RolloutData:
     @cached_property
     def explained_variance_by_env(self) -> Tensor:
         """Of the envs whose returns vary."""
-        by_env = explained_variance_by_env(self.estimates.values, self.estimates.returns, self.rollout.valid)
+        estimates = self.estimates
+        by_env = explained_variance(estimates.values, estimates.returns, self.rollout.valid, by_env=True)
         return by_env[~torch.isnan(by_env)]
 
     @property

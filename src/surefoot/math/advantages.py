@@ -20,54 +20,34 @@ def normalize(
     valid: Tensor | None = None,
     magnitude: Tensor | float = 0.0,
     least_std: Tensor | float = 0.0,
+    by_env: bool = False,
 ) -> Tensor:
     """(A − mean)/std over all valid entries; zeros where invalid, and everywhere if the std is zero.
 
-    `advantages` and `valid` have one shape, [T, N] or [B]. `magnitude` is the size of the numbers the
-    advantages are differences of (for example max |return|): A = R − V of size 1e-3 from R of size 1e6 is
-    rounding noise in float32, which A alone cannot show. A std below `least_std` is replaced by that, so that
-    small advantages stay small. NaN or Inf in a valid entry gives NaN everywhere: it is not hidden.
+    `advantages` and `valid` have one shape, [T, N] or [B]; `by_env` does it within each column of [T, N]. `magnitude`
+    is the size of the numbers the advantages are differences of (for example max |return|): A = R − V of size 1e-3
+    from R of size 1e6 is rounding noise in float32, which A alone cannot show. A std below `least_std` is replaced by
+    that, so that small advantages stay small. NaN or Inf in a valid entry gives NaN everywhere: it is not hidden.
     """
-    dims = tuple(range(advantages.dim()))
-    return _normalize(advantages, valid, dims, magnitude, least_std)
-
-
-def normalize_by_env(
-    advantages: Tensor,
-    valid: Tensor | None = None,
-    magnitude: Tensor | float = 0.0,
-    least_std: Tensor | float = 0.0,
-) -> Tensor:
-    """`normalize` within each column of [T, N], that is within each environment."""
-    return _normalize(advantages, valid, (0,), magnitude, least_std)
-
-
-def std_is_zero(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
-    """Whether `normalize` answers with zeros because nothing meaningful varies: a 0-dim bool tensor."""
-    if advantages.numel() == 0:
-        return torch.ones((), dtype=torch.bool, device=advantages.device)
-    dims = tuple(range(advantages.dim()))
-    return _standardize(advantages, valid, dims, magnitude)[1].reshape(())
-
-
-def std_is_zero_by_env(advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0) -> Tensor:
-    """`std_is_zero` for each column of [T, N]: bool [N]."""
-    if advantages.shape[0] == 0:
-        return torch.ones(advantages.shape[1], dtype=torch.bool, device=advantages.device)
-    return _standardize(advantages, valid, (0,), magnitude)[1].squeeze(0)
-
-
-def _normalize(
-    advantages: Tensor,
-    valid: Tensor | None,
-    dims: tuple[int, ...],
-    magnitude: Tensor | float,
-    least_std: Tensor | float,
-) -> Tensor:
     if advantages.numel() == 0:
         return advantages
-    standardized, is_flat = _standardize(advantages, valid, dims, magnitude, least_std)
+    standardized, is_flat = _standardize(advantages, valid, over(advantages, by_env), magnitude, least_std)
     return torch.where(is_flat, 0.0, standardized)
+
+
+def std_is_zero(
+    advantages: Tensor, valid: Tensor | None = None, magnitude: Tensor | float = 0.0, by_env: bool = False
+) -> Tensor:
+    """Whether `normalize` answers with zeros because nothing meaningful varies: bool, 0-dim, or [N] with `by_env`."""
+    shape = advantages.shape[1:] if by_env else ()
+    if advantages.numel() == 0:
+        return torch.ones(shape, dtype=torch.bool, device=advantages.device)
+    return _standardize(advantages, valid, over(advantages, by_env), magnitude)[1].reshape(shape)
+
+
+def over(x: Tensor, by_env: bool) -> tuple[int, ...]:
+    """The dimensions that are reduced: time alone, or all."""
+    return (0,) if by_env else tuple(range(x.dim()))
 
 
 def _standardize(
