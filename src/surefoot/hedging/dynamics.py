@@ -93,9 +93,7 @@ class Dynamics(ABC):
 
 
 @dataclass(frozen=True)
-class BlackScholes(Dynamics):
-    """Geometric Brownian motion, S·exp(−σ²dt/2 + σ√dt·Z): exact at the daily dates."""
-
+class _ConstantVolatility(Dynamics):
     sigma: float = 0.2
 
     def __post_init__(self) -> None:
@@ -105,6 +103,11 @@ class BlackScholes(Dynamics):
     @property
     def volatility(self) -> float:
         return self.sigma
+
+
+@dataclass(frozen=True)
+class BlackScholes(_ConstantVolatility):
+    """Geometric Brownian motion, S·exp(−σ²dt/2 + σ√dt·Z): exact at the daily dates."""
 
     def _premium(self, days: int) -> float:
         """At the money and without interest d₁ = −d₂ = σ√τ/2, so the price is K·(2Φ(d₁) − 1)."""
@@ -120,21 +123,11 @@ class BlackScholes(Dynamics):
 
 
 @dataclass(frozen=True)
-class BinomialTree(Dynamics):
+class BinomialTree(_ConstantVolatility):
     """Cox–Ross–Rubinstein: each day up by u = exp(σ√dt) with probability (1 − 1/u)/(u − 1/u), else down by 1/u.
 
     A hedge that knows the tree replicates the call exactly, so that the best loss is 0 at every level of CVaR.
     """
-
-    sigma: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_volatility(self.sigma)
-
-    @property
-    def volatility(self) -> float:
-        return self.sigma
 
     @property
     def up(self) -> float:
