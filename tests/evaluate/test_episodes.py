@@ -199,7 +199,7 @@ def test_rewards_and_observations_are_raw_and_normalized_as_trained() -> None:
 
 @pytest.mark.parametrize("fault", ["nan_reward", "nan_observation"])
 def test_a_number_that_is_not_finite_is_named(fault: Any) -> None:
-    from surefoot.worlds import Broken
+    from faults.broken import Broken
 
     agent = small(lambda: Broken("dtype"))
     with pytest.raises(SurefootError, match=r"(reward|observation).* nan"):

@@ -14,9 +14,8 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
+from faults.broken import Broken, Fault
 from surefoot.errors import EnvError, NonFiniteError, SurefootError, SurefootWarning, UnsupportedSpaceError
-from surefoot.worlds import Broken
-from surefoot.worlds.broken import Fault
 from train.agents import Random, parameters, small
 from vector.worlds import Clockwork, Ticking
 

@@ -10,12 +10,11 @@ import pytest
 from gymnasium import Env, spaces
 
 from algo.building import learner_on, make_learner
+from faults.broken import Broken, Fault
 from surefoot.errors import EnvError, SurefootError
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.interface import env_seeds
 from surefoot.workers.envs import WorkerEnvs
-from surefoot.worlds import Broken
-from surefoot.worlds.broken import Fault
 from vector.worlds import Scripted, Strict, observation_at
 
 NO_ACTIONS = np.zeros(2, np.int64)

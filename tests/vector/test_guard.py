@@ -11,12 +11,12 @@ import torch
 from gymnasium import Env, spaces
 
 from algo.building import learner_on, make_learner
+from faults.broken import Broken
 from surefoot.algo.learner import Learner
 from surefoot.errors import EnvError, NonFiniteError
 from surefoot.vector.guard import Guard, read_costs
 from surefoot.vector.infos import RowInfos
 from surefoot.workers.envs import WorkerEnvs
-from surefoot.worlds import Broken
 from vector.worlds import SOURCES, Scripted, open_envs
 
 every_source = pytest.mark.parametrize("source", SOURCES)

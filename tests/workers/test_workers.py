@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from faults.broken import Broken
 from faults.worker_faults import env_raises, marked, parent_killed, segments, start_parent, worker_faults
 from faults.worker_worlds import Closing, Do, Faltering, Obedient, Rich, Sized, Slow, Talkative
 from surefoot.config import Config
@@ -31,7 +32,6 @@ from surefoot.spaces import Array
 from surefoot.vector.group import EnvGroup
 from surefoot.vector.interface import Step
 from surefoot.workers.envs import WorkerEnvs
-from surefoot.worlds import Broken
 
 pytestmark = pytest.mark.timeout(60)
 TIMEOUT = 1.0

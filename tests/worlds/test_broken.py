@@ -8,8 +8,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from surefoot.worlds import Broken
-from surefoot.worlds.broken import Fault
+from faults.broken import Broken, Fault
 
 ACTION = np.int64(0)
 OBSERVATION_FAULTS = ["shape", "dtype", "bounds", "nan_observation", "inf_observation"]

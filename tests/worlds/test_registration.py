@@ -5,7 +5,7 @@ from __future__ import annotations
 import gymnasium
 import pytest
 
-from surefoot.worlds import ENTRY_POINTS, Bandit, Broken, ToyEnv, register_envs
+from surefoot.worlds import ENTRY_POINTS, Bandit, ToyEnv, register_envs
 
 
 @pytest.fixture(autouse=True)
@@ -13,7 +13,7 @@ def _registered() -> None:
     register_envs()
 
 
-@pytest.mark.parametrize("env_id", [env_id for env_id in ENTRY_POINTS if env_id != "surefoot/Broken-v0"])
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
 def test_each_id_makes_its_world(env_id: str) -> None:
     env = gymnasium.make(env_id)
     assert isinstance(env.unwrapped, ToyEnv)
@@ -26,8 +26,6 @@ def test_keyword_arguments_reach_the_world() -> None:
     env = gymnasium.make("surefoot/Bandit-v0", win_probabilities=(0.1, 0.2, 0.3))
     assert isinstance(env.unwrapped, Bandit)
     assert env.unwrapped.optimal_return == 0.3
-    broken = gymnasium.make("surefoot/Broken-v0", fault="raise", at_step=0)
-    assert isinstance(broken.unwrapped, Broken)
 
 
 def test_registering_twice_is_silent_and_keeps_the_first() -> None:

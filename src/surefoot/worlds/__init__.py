@@ -1,7 +1,6 @@
-"""Toy worlds with a known optimum, and a broken one."""
+"""Toy worlds with a known optimum."""
 
 from surefoot.worlds.bandit import Bandit
-from surefoot.worlds.broken import Broken
 from surefoot.worlds.continuous_target import ContinuousTarget
 from surefoot.worlds.corridor import Corridor
 from surefoot.worlds.costly_arm import CostlyArm
@@ -19,7 +18,6 @@ from surefoot.worlds.windy_cliff import WindyCliff
 __all__ = [
     "ENTRY_POINTS",
     "Bandit",
-    "Broken",
     "ContinuousTarget",
     "Corridor",
     "CostlyArm",
