@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from surefoot.store.files import SYSTEM
+from surefoot.store.files import SYSTEM, Operations
 
 
 class Crash(BaseException):
@@ -30,7 +30,7 @@ class Fault(Protocol):
     def meet(self, call: Call) -> None: ...
 
 
-class InterceptedOperations:
+class InterceptedOperations(Operations):
     """Shows each operation to a fault first. A write that fails has written half of its data."""
 
     def __init__(self, fault: Fault, *, real_sync: bool = False) -> None:

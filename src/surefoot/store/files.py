@@ -1,6 +1,6 @@
 """File operations that survive a crash. Every change of the disk is one method of `Operations`.
 
-Tests put an implementation in the place of `SYSTEM` that fails or dies at the n-th operation.
+Tests put others in the place of `SYSTEM` that fail or die at the n-th operation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import stat
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from surefoot.errors import StorageError
 
@@ -23,30 +22,8 @@ _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?:writing|removing)-(?P<pid>[0-9]{1,10})
 _in_flight: set[Path] = set()
 
 
-class Operations(Protocol):
+class Operations:
     """The system calls that change the disk. Each raises OSError when it fails."""
-
-    def make_directory(self, path: Path) -> None: ...
-
-    def create_file(self, path: Path) -> int: ...
-
-    def write(self, descriptor: int, data: memoryview) -> int: ...
-
-    def open_directory(self, path: Path) -> int: ...
-
-    def sync(self, descriptor: int) -> None: ...
-
-    def close(self, descriptor: int) -> None: ...
-
-    def rename(self, source: Path, target: Path) -> None: ...
-
-    def remove_file(self, path: Path) -> None: ...
-
-    def remove_directory(self, path: Path) -> None: ...
-
-
-class SystemOperations:
-    """The operations of the operating system."""
 
     def make_directory(self, path: Path) -> None:
         os.mkdir(path)
@@ -76,7 +53,7 @@ class SystemOperations:
         os.rmdir(path)
 
 
-SYSTEM: Operations = SystemOperations()
+SYSTEM = Operations()
 
 
 @contextmanager
