@@ -181,7 +181,7 @@ def real_numbers(given: Any) -> Array:
 
 
 def row_of(batch: Any, i: int) -> Any:
-    """Row i of batched actions: of an array, or of each array in a dict or tuple.
+    """Row i of batched actions or observations: of an array, or of each array in a dict or tuple.
 
     A row of a Box is an array even if it has no axes, as `Box.contains` wants it; a single choice is a number.
     """

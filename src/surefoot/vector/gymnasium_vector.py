@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from surefoot.errors import FOREIGN, EnvError, EnvStateError
-from surefoot.spaces import Array, Layout, mismatch, real_numbers
+from surefoot.spaces import Array, Layout, mismatch, real_numbers, row_of
 from surefoot.vector.codes import code_bounds, unknown_code
 from surefoot.vector.env_state import Resumable, capture_own, require_small, restore_own
 from surefoot.vector.group import require_dict
@@ -151,7 +151,7 @@ class VectorEnvs(Envs):
 
     def _final_row(self, last: Any, i: int) -> dict[str, Array]:
         try:
-            row = _row(last, i)
+            row = row_of(last, i)
             parts = {} if row is None else self.layout.split(row)
             shapes = {leaf.name: leaf.shape for leaf in self.layout.leaves}
             fits = {name: array.shape for name, array in parts.items()} == shapes
@@ -238,7 +238,7 @@ class VectorEnvs(Envs):
         if mismatch(self._batched_space, observation) is None:
             return parts
         for i in range(self.n_envs):
-            reason = mismatch(self.observation_space, _row(observation, i))
+            reason = mismatch(self.observation_space, row_of(observation, i))
             if reason is not None:
                 raise EnvError(
                     f"env {i} of the vector env {self._name()} in reset: {reason}; correct the env or its space"
@@ -263,12 +263,3 @@ def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
             f'metadata["autoreset_mode"] of the vector env {type(env.unwrapped).__name__} is {mode!r}; without it the '
             f"successor of a finished episode cannot be known. Set it to one of {choices}"
         ) from None
-
-
-def _row(batch: Any, i: int) -> Any:
-    """Row i of a batched observation, or of an object array of single ones."""
-    if isinstance(batch, Mapping):
-        return {key: _row(value, i) for key, value in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(_row(value, i) for value in batch)
-    return batch[i]
