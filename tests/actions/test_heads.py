@@ -10,6 +10,7 @@ import pytest
 from gymnasium import spaces
 
 import surefoot
+from contract.dead_heads import legal_flags
 from surefoot.actions.heads import HeadSpec, assemble, choices_first, heads_of, parts_of
 from surefoot.actions.masks import MaskForm
 from surefoot.errors import ConfigError, UnsupportedSpaceError
@@ -166,12 +167,12 @@ def test_a_mask_by_head_is_read_head_after_head() -> None:
     conditional = form.read({"way": np.array([[[True, False], [False, True], [True, True]]])}, 1, "")
     assert conditional.astype(int).tolist() == [[1, 1, 1, 1, 0, 0, 1, 1, 1]]
     assert flat[:, form.flat_columns].astype(int).tolist() == [[1, 1, 1, 1, 0, 1, 0, 1, 0]]
-    assert [form.legal(conditional[0], 1, parent_action).tolist() for parent_action in range(3)] == [
+    assert [legal_flags(form, conditional[0], 1, parent_action).tolist() for parent_action in range(3)] == [
         [True, False],
         [False, True],
         [True, True],
     ]
-    assert form.legal(flat[0], 1, 2).tolist() == [True, False]
+    assert legal_flags(form, flat[0], 1, 2).tolist() == [True, False]
 
 
 def test_masks_of_a_plain_space_depend_on_nothing() -> None:

@@ -85,7 +85,11 @@ class _Player:
                 parent = self._heads[h].mask_parent
                 if h not in found and (parent is None or parent in found):
                     parent_action = 0 if parent is None else found[parent]
-                    legal = np.arange(size) if row is None else np.flatnonzero(self._form.legal(row, h, parent_action))
+                    legal = (
+                        np.arange(size)
+                        if row is None
+                        else np.flatnonzero(legal_flags(self._form, row, h, parent_action))
+                    )
                     found[h] = int(self._rng.choice(legal)) if len(legal) else 0
         return found
 
@@ -117,3 +121,12 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     first, second = np.asarray(a), np.asarray(b)
     return bool(np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"))
+
+
+def legal_flags(form: MaskForm, row: np.ndarray[Any, Any], h: int, parent_action: int = 0) -> np.ndarray[Any, Any]:
+    """The flags of head ``h`` in one mask, flat or conditional, after ``parent_action``."""
+    conditional = len(row) != form.flat_width
+    counts = form.n_parent_actions if conditional else (1,) * len(form.sizes)
+    first = sum(size * count for size, count in zip(form.sizes[:h], counts[:h], strict=True))
+    first += form.sizes[h] * (parent_action if counts[h] > 1 else 0)
+    return row[first : first + form.sizes[h]]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from contract.dead_heads import legal_flags
 from surefoot import PPO
 from surefoot.worlds import Greenhouse, register_envs
 
@@ -100,8 +101,8 @@ def test_stored_masks_forbid_what_was_not_done(settings: dict[str, Any]) -> None
         for env in range(rollout.n_envs):
             op, slot = (int(x) for x in rollout.action[t, env, :2])
             row = rollout.mask[t, env].numpy()
-            assert form.legal(row, 0)[op]
-            assert op == 0 or form.legal(row, 1, op)[slot]
+            assert legal_flags(form, row, 0)[op]
+            assert op == 0 or legal_flags(form, row, 1, op)[slot]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -106,13 +106,6 @@ class MaskForm:
             return None
         return np.frombuffer(joined, np.bool_).reshape(n, width)
 
-    def legal(self, row: Array, h: int, parent_action: int = 0) -> Array:
-        """The flags of head ``h`` in one mask, flat or conditional, after ``parent_action``."""
-        conditional = len(row) != self.flat_width
-        skipped = parent_action if conditional and self.n_parent_actions[h] > 1 else 0
-        first = self._first(h, conditional) + skipped * self.sizes[h]
-        return row[first : first + self.sizes[h]]
-
     def group_starts(self, conditional: bool) -> Array:
         """Where the flags of each head, for each parent action, begin in a mask."""
         counts = self.n_parent_actions if conditional else (1,) * len(self.sizes)
