@@ -29,7 +29,8 @@ SHORT_NAMES = {"np": "numpy", "pd": "pandas", "th": "torch", "torch.jit": "jit"}
 BANNED_METHODS = {"to_pickle", "read_pickle", "unpack_archive", "load_module"}
 ALLOWED = {
     # Arrays without pickle, their sizes looked at first; a zip of one text file out of an installed package.
-    "algo/demonstrations.py": ["zipfile", "np.savez_compressed", "np.load", "allow_pickle"],
+    "algo/demonstration_files.py": ["zipfile", "np.load", "allow_pickle"],
+    "algo/demonstrations.py": ["np.savez_compressed"],
     "market/sources.py": ["zipfile"],
 }
 """Ways that were looked at: none of them runs anything."""
@@ -69,9 +70,9 @@ def test_no_module_of_the_package_can_run_code_from_a_file() -> None:
 
 
 def test_arrays_of_demonstrations_are_read_without_pickle() -> None:
-    tree = ast.parse((PACKAGE / "algo/demonstrations.py").read_text("utf-8"))
+    tree = ast.parse((PACKAGE / "algo/demonstration_files.py").read_text("utf-8"))
     given = [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "allow_pickle"]
-    assert [value.value for value in given if isinstance(value, ast.Constant)] == [False] * len(given)
+    assert [value.value for value in given if isinstance(value, ast.Constant)] == [False]
 
 
 @pytest.mark.parametrize(
