@@ -60,7 +60,8 @@ class CpuActor:
         n_rows = parameters.shape[1]
         memories = [memory for memory in (policy.memory, policy.value_memory) if memory is not None]
         encoders = [policy.encoder, policy.value_encoder] if memories else [policy.encoder]
-        known = all(_is_plain(encoder) for encoder in encoders) and all(_is_one_cell(memory) for memory in memories)
+        known = policy.autocast is None and all(_is_plain(encoder) for encoder in encoders)
+        known = known and all(_is_one_cell(memory) for memory in memories)
         weights = [p for part in (*encoders, *memories, policy.output) for p in part.parameters() if p.dim() == 2]
         on_host = all(weight.device.type == "cpu" for weight in weights)
         small = all(n_rows * weight.numel() <= MOST_PRODUCTS for weight in weights)

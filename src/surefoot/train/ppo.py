@@ -341,7 +341,7 @@ class PPO:
         if env is None and config.env:
             require_no_code(config.env, config.env_kwargs, "the checkpoint", trusted)
         config = adopted(env, config)
-        require_device(config.device)
+        require_device(config)
         agent = cls.__new__(cls)
         if env is not None or saved.spaces is None:
             agent._start_with_envs(saved, config.env if env is None else env, config, encoder)
