@@ -97,14 +97,6 @@ def test_an_agent_may_be_loaded_to_act_in_float32(tmp_path: Path) -> None:
     assert torch.allclose(exact, rounded, atol=1e-2)
 
 
-def test_compiling_is_refused_by_name_and_auto_runs_in_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"networks in bfloat16 \(ppo\.autocast\) cannot be compiled"):
-        small(**HALF | {"compile": True}).learn(32)
-    monkeypatch.setattr("surefoot.fast.acceleration.PAYING_STEPS", 1)
-    agent = small(**HALF | {"compile": "auto"}).learn(32)
-    assert not agent.learner.compiled
-
-
 def test_a_device_without_bfloat16_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"ppo\.autocast = \"bfloat16\": the device 'meta' has no bfloat16"):
         require_bfloat16(torch.device("meta"))
