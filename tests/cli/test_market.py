@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from cli.commands import Surefoot, process
+from surefoot.cli.market import in_options
+from surefoot.market.rules import RULES
 
 GOOD = "time,close\n2020-01-02,10\n2020-01-03,11\n2020-01-06,10.5\n"
 BAD = "time,close\n2020-01-02,10\n2020-01-03,\n2020-01-03,-1\n"
@@ -123,3 +126,21 @@ def test_checking_does_not_wait_for_torch(file: Path) -> None:
     file.write_text(GOOD)
     ended = process("market", "check", file, command=(sys.executable, "-c", CHECK))
     assert ended.code == 0, ended.err
+
+
+def test_ways_out_are_options_that_exist(surefoot: Surefoot, file: Path) -> None:
+    file.write_text(BAD)
+    missing, *_ = json.loads(surefoot("market", "check", file, "--json").out)["problems"]
+    assert missing["text"].endswith("; --repair drop_missing or --repair forward_fill")
+    options = surefoot("market", "check", "--help").out
+    for rule in RULES.values():
+        words = in_options(rule.way_out)
+        assert not re.search(r'[a-z]=["({]|\b(timezone|calendar|now|columns)=', words), words
+        for option in re.findall(r"--[a-z]+", words):
+            assert option in options, words
+
+
+def test_only_the_way_out_is_put_in_other_words(surefoot: Surefoot, file: Path) -> None:
+    file.write_text(BAD.replace("-1", 'stamp="open"'))
+    found = json.loads(surefoot("market", "check", file, "--json").out)["problems"]
+    assert any('stamp="open"' in problem["text"] for problem in found)

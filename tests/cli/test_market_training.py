@@ -97,6 +97,33 @@ def test_training_stops_when_the_validation_no_longer_improves(tmp_path: Path, f
 def test_evaluation_of_a_run_is_of_the_validation_span(trained: Path, surefoot: Surefoot) -> None:
     found = json.loads(surefoot("eval", trained, "--json").out)
     assert found["lengths"] == [59]
+    begin, end = config_of(trained)["run"]["eval_env_kwargs"]["span"]
+    assert (found["split"], found["span"]) == ("validation", [begin, end])
+    shown = surefoot("eval", trained).out
+    assert "validation" in shown
+    assert begin[:10] in shown
+
+
+def test_an_evaluation_elsewhere_says_where(trained: Path, tmp_path: Path, file: Path, surefoot: Surefoot) -> None:
+    begin, end = config_of(trained)["env_kwargs"]["span"]
+    elsewhere = json.dumps({"span": ["2015-03", "2015-05"]})
+    found = json.loads(surefoot("eval", trained, "--json", "--env-kwargs", elsewhere).out)
+    assert (found["split"], found["span"]) == (None, ["2015-03", "2015-05"])
+    words = ("train", "market", "--data", file, "--run-dir", tmp_path / "never", *QUICK, "--run.eval-every", "0")
+    assert surefoot(*words).code == 0
+    found = json.loads(surefoot("eval", tmp_path / "never", "--json").out)
+    assert (found["split"], found["span"]) == ("train", [begin, end])
+
+
+def test_a_run_shorter_than_its_preset_s_interval_validates_at_its_end(
+    tmp_path: Path, file: Path, surefoot: Surefoot
+) -> None:
+    words = ("train", "--preset", "market-minute", "--data", file, *QUICK, "--market.episode-length", "50")
+    ended = surefoot(*words, "--run-dir", tmp_path / "run")
+    assert ended.code == 0, ended.err
+    assert "validation: at the end of training alone, which is shorter than run.eval_every = 50000" in ended.err
+    assert [line["step"] for line in lines(tmp_path / "run") if "eval/mean_reward" in line] == [96]
+    assert (tmp_path / "run" / "best").is_dir()
 
 
 def test_changed_data_are_refused_with_both_fingerprints(trained: Path, file: Path, surefoot: Surefoot) -> None:

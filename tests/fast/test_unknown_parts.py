@@ -28,3 +28,10 @@ def test_a_memory_of_someone_else_runs_in_plain_torch_too(monkeypatch: pytest.Mo
     assert trained.learner.compiled_parts == (False, False)
     with pytest.raises(ConfigError, match="the memory LastSeen cannot be compiled"):
         PPO("CartPole-v1", memory=memory, compile=True, **SMALL).learn(32)
+
+
+def test_networks_in_bfloat16_run_in_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"networks in bfloat16 \(ppo\.autocast\) cannot be compiled"):
+        PPO("CartPole-v1", autocast="bfloat16", compile=True, **SMALL).learn(32)
+    monkeypatch.setattr("surefoot.fast.acceleration.PAYING_STEPS", 1)
+    assert not PPO("CartPole-v1", autocast="bfloat16", **SMALL).learn(32).learner.compiled

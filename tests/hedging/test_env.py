@@ -231,6 +231,18 @@ def test_seeds_decide_the_paths() -> None:
     assert not np.array_equal(spots([1, 2, 3]), spots([1, 2, 4]))
 
 
+def test_as_many_seeds_as_envs_are_needed() -> None:
+    with pytest.raises(ConfigError, match="2 seeds for 3 envs"):
+        HedgingVector(3).reset(seed=[1, 2])
+
+
+@pytest.mark.parametrize("rate", ["x", None, True, [0.01], float("nan"), 1.0, -0.1])
+def test_a_cost_rate_that_is_none_is_refused(rate: Any) -> None:
+    for make in (lambda: HedgingVector(2, cost_rate=rate), lambda: gymnasium.make(HEDGING, cost_rate=rate)):
+        with pytest.raises(ConfigError, match=r"cost_rate = .*must be a number in \[0, 1\)"):
+            make()
+
+
 def test_no_envs_are_refused() -> None:
     with pytest.raises(ConfigError, match="num_envs = 0"):
         HedgingVector(0)

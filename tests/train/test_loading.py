@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 import surefoot
 from surefoot import PPO
 from surefoot.errors import ConfigError, SurefootError, SurefootWarning
-from surefoot.store import read_manifest
+from surefoot.store import read_checkpoint, read_manifest
+from surefoot.train.checkpoint import from_snapshot
 from surefoot.vector.described import DescribedEnvs
 from train.agents import ROWS, SMALL, Random, dict_space, image_space, parameters, same_training, small
 
@@ -262,3 +265,21 @@ def test_evaluating_on_the_training_vector_env_does_not_disturb_training() -> No
     disturbed.evaluate(3, seed=5, env=env)
     disturbed.evaluate(3, seed=5, env=env.envs[0])
     assert same_training(disturbed.learn(ROWS), quiet.learn(ROWS))
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimizer": "upgd"}])
+def test_an_agent_of_another_kind_of_device_is_loaded_with_streams_of_its_own(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """The state of a generator on CUDA is 16 bytes, a seed and an offset, and that of the host some thousand."""
+    agent = small(**settings).learn(ROWS)
+    saved = from_snapshot(*read_checkpoint(agent.save(tmp_path / "agent")))
+    streams = [name for name in ("generator/act", "optimizer/noise_generator") if name in saved.state.tensors]
+    there = {name: torch.arange(16, dtype=torch.uint8) + i for i, name in enumerate(streams)}
+    state = replace(saved.state, tensors=saved.state.tensors | there)
+    elsewhere = saved._replace(state=state, config=saved.config.model_copy(update={"device": "cuda"}))
+    twins = [PPO.restore(elsewhere, overrides={"device": "cpu"}).learn(ROWS) for _ in range(2)]
+    assert same_training(*twins)
+    assert not same_training(twins[0], agent.learn(ROWS))
+    with pytest.raises(ConfigError, match=r"the saved .*generator.* is torch\.uint8 of shape \(16,\)"):
+        PPO.restore(saved._replace(state=state))

@@ -314,6 +314,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "ppo.weight_decay": Trains([0.1]),
     "ppo.decay_scope": Trains(["all"], {"ppo.weight_decay": 0.1}),
     "ppo.micro_batch_size": micro_batch_size,
+    "ppo.autocast": Trains(["bfloat16"]),
     "ppo.diagnostics": diagnostics,
     "ppo.max_nonfinite_updates": max_nonfinite_updates,
     "ppo.normalize_observations": Trains([True]),

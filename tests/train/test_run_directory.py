@@ -246,6 +246,30 @@ def test_a_signal_saves_and_says_where(run: Path, number: int, code: int) -> Non
     assert [signal.getsignal(each) for each in HANDLED] == handlers
 
 
+def test_what_fails_on_the_signal_as_well_is_no_traceback(run: Path) -> None:
+    """Ctrl-C reaches every process of a terminal, so that a compiler ends with an error before this process stops."""
+
+    def compiler_ends(agent: PPO, record: IterationRecord) -> None:
+        if agent.num_timesteps == 3 * ROWS:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise RuntimeError("C++ compile error")
+
+    with pytest.raises(Interrupted) as stop:
+        small().learn(100 * ROWS, callback=compiler_ends, run_dir=run)
+    assert stop.value.code == 130
+    step = latest_checkpoint(run).manifest.step
+    assert step in (0, ROWS, 2 * ROWS)
+    assert f"everything up to env step {step} is saved" in str(stop.value)
+
+
+def test_an_error_without_a_signal_stays_what_it_is(run: Path) -> None:
+    def fails(agent: PPO, record: IterationRecord) -> None:
+        raise RuntimeError("C++ compile error")
+
+    with pytest.raises(RuntimeError, match="compile error"):
+        small().learn(100 * ROWS, callback=fails, run_dir=run)
+
+
 def test_without_a_run_directory_ctrl_c_acts_as_always() -> None:
     with pytest.raises(KeyboardInterrupt):
         small().learn(100 * ROWS, callback=interrupt_at(2 * ROWS, signal.SIGINT))
@@ -310,6 +334,14 @@ def test_progress_is_plain_lines_when_not_a_terminal(capsys: pytest.CaptureFixtu
     assert last.startswith(f"step {8 * ROWS}/{8 * ROWS}")
     for word in ("return", "kl", "entropy", "fps", "eta"):
         assert word in last
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(-0.00312, "-0.0031"), (0.0, "0.0"), (0.05, "0.05"), (-0.5, "-0.5"), (21.13, "21.1"), (-1234.5, "-1234.5")],
+)
+def test_small_returns_are_shown_with_the_digits_that_tell(value: float, shown: str) -> None:
+    assert numbers({"rollout/ep_rew_mean": value}) == f"return {shown}"
 
 
 def test_there_is_no_progress_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

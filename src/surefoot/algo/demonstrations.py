@@ -19,6 +19,7 @@ from surefoot.actions.distribution import Family
 from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.heads import nearest
 from surefoot.algo.demonstration_files import read_arrays
+from surefoot.algo.demonstration_minari import PREFIX, read_minari
 from surefoot.errors import ConfigError, EnvError
 from surefoot.spaces import Array, Layout
 
@@ -41,8 +42,8 @@ class Demonstrations(NamedTuple):
 def load_demonstrations(
     path: Path, layout: Layout, action_space: spaces.Space[Any], family: Family, distribution: str, gamma: float
 ) -> Demonstrations:
-    """Read a file; a `ConfigError` says what does not fit the env."""
-    arrays = read_arrays(path)
+    """Read a file, or a data set that is named ``minari:…``; a `ConfigError` says what does not fit the env."""
+    arrays = read_minari(str(path), layout) if str(path).startswith(PREFIX) else read_arrays(path)
     rows = len(arrays["action"]) if "action" in arrays else 0
     if not rows:
         raise ConfigError(f"{path}: there is no demonstration in it (no array `action`, or an empty one)")

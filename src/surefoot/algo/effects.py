@@ -9,8 +9,11 @@ from surefoot.spaces import Layout
 
 
 def require_effective(config: Config, layout: Layout) -> None:
-    """Raise if an option for images or numbers is set and there are none; ``layout`` is what is seen."""
+    """Raise if an option for images, numbers or hidden layers is set and there are none; ``layout`` is what is seen."""
     policy = config.policy
+    has_layers = policy.hidden_sizes or policy.critic_hidden_sizes or policy.encoder
+    if config.ppo.autocast and not has_layers and not any(leaf.is_image for leaf in layout.leaves):
+        raise ConfigError("ppo.autocast is for hidden layers and convolutions: policy.hidden_sizes is empty")
     if not any(leaf.is_image for leaf in layout.leaves):
         for name in ("cnn_channels", "cnn_features"):
             if changed(policy, name):

@@ -243,7 +243,7 @@ class Learner:
     def state_dict(self) -> TrainerState:
         """A copy of everything that the next iteration depends on."""
         open_tensors, collector = self._open_episodes()
-        tensors = self._lasting_tensors() | {f"collector/{name}": x for name, x in open_tensors.items()}
+        tensors = self.lasting_tensors() | {f"collector/{name}": x for name, x in open_tensors.items()}
         values = {
             "timesteps": self.timesteps,
             "updates": self.updates,
@@ -352,7 +352,7 @@ class Learner:
 
     def _require_like(self, state: TrainerState) -> None:
         """Raise unless a state has the tensors and shapes of this learner; the envs' own parts are looked at later."""
-        expected = self._lasting_tensors()
+        expected = self.lasting_tensors()
         found = {name: x for name, x in state.tensors.items() if not name.startswith("collector/")}
         odd = sorted(expected.keys() ^ found.keys())
         if odd:
@@ -366,7 +366,7 @@ class Learner:
                     f"{tuple(wanted.shape)}"
                 )
 
-    def _lasting_tensors(self) -> dict[str, Tensor]:
+    def lasting_tensors(self) -> dict[str, Tensor]:
         """All of the state but the open episodes."""
         tensors = {f"policy/{name}": x for name, x in self.flat.named().items()}
         tensors |= {f"optimizer/{name}": x for name, x in self.optimizer.state_dict().items()}

@@ -193,10 +193,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
         "timesteps": agent.num_timesteps,
         "seed": arguments.seed,
     } | result.summary()
+    span = _span(agent.config, env, env_kwargs)
     if arguments.json:
-        print(json.dumps(summary | {"returns": list(result.returns), "lengths": list(result.lengths)}))
+        print(json.dumps(summary | span | {"returns": list(result.returns), "lengths": list(result.lengths)}))
         return
-    _table(f"{summary['env']}: {len(result.returns)} episodes", summary)
+    _table(f"{summary['env']}: {len(result.returns)} episodes", summary | _span_in_words(span))
 
 
 EPISODES = 20
@@ -213,6 +214,23 @@ def _evaluation_env(arguments: argparse.Namespace, config: Config) -> tuple[str,
     return arguments.env or "", env_kwargs
 
 
+def _span(config: Config, env: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """For a market: which part of the data is played in, and what it was for the training."""
+    span = (config.env_kwargs | dict(env_kwargs)).get("span")
+    if config.env != MARKET_ID or env not in ("", MARKET_ID) or span is None:
+        return {}
+    splits = {"train": config.env_kwargs.get("span"), "validation": config.run.eval_env_kwargs.get("span")}
+    named = None if "data" in env_kwargs else next((name for name, x in splits.items() if x == list(span)), None)
+    return {"split": named, "span": list(span)}
+
+
+def _span_in_words(span: Mapping[str, Any]) -> dict[str, Any]:
+    if not span:
+        return {}
+    dates = " to ".join(str(moment) for moment in span["span"])
+    return {"span": f"{span['split']}: {dates}" if span["split"] else dates}
+
+
 def _evaluate_attacked(arguments: argparse.Namespace) -> None:
     from surefoot.train.attacked import evaluate_attacked
 
@@ -227,12 +245,13 @@ def _evaluate_attacked(arguments: argparse.Namespace) -> None:
             not arguments.stochastic,
         )
     said = {"env": agent.config.env, "timesteps": agent.num_timesteps, "epsilon": arguments.epsilon}
+    span = _span(agent.config, "", {})
     if arguments.json:
         by_kind = {kind: result.summary() | {"returns": list(result.returns)} for kind, result in found.items()}
-        print(json.dumps(said | {"seed": arguments.seed, "attacks": by_kind}))
+        print(json.dumps(said | span | {"seed": arguments.seed, "attacks": by_kind}))
         return
     returns = {kind: f"{result.mean:.2f} ± {result.std:.2f}" for kind, result in found.items()}
-    _table(f"{agent.config.env}: {episodes} episodes", said | returns)
+    _table(f"{agent.config.env}: {episodes} episodes", said | _span_in_words(span) | returns)
 
 
 def record(arguments: argparse.Namespace) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from surefoot.market.load import Report
+    from surefoot.market.rules import Problem
 
 LISTED = 50
 """How many problems are shown to a person; ``--json`` has all."""
@@ -81,10 +83,40 @@ def _columns(arguments: argparse.Namespace) -> dict[str, str | None] | None:
     return found or None
 
 
+IN_OPTIONS = (
+    (r', or name the columns: columns=\("time", …\)', ""),  # for which there is no option
+    (r'columns=\{"(\w+)": "…"\}', r"--column \1=…"),
+    (r'columns=\{"(\w+)": None, …\}', r"--column \1= …"),
+    (r'\b(repair|accept)=\("([\w-]+)",\)', r"--\1 \2"),
+    (r'\belse \("(\w+)",\)', r"else --repair \1"),
+    (r'\b(instrument|decimal|dates|stamp)="([^"]+)"', r"--\1 \2"),
+    (r"\b(timezone|calendar|now)=", r"--\1"),
+)
+"""What rules say to those who call `load_prices`, and how it is said here."""
+
+
+def in_options(way_out: str) -> str:
+    """A rule's way out in the words of the command line."""
+    for pattern, words in IN_OPTIONS:
+        way_out = re.sub(pattern, words, way_out)
+    return way_out
+
+
+def _text(problem: Problem) -> str:
+    """The problem, with its way out as options."""
+    from surefoot.market.rules import RULES
+
+    way_out = RULES[problem.rule].way_out
+    return problem.text.removesuffix(way_out) + in_options(way_out)
+
+
 def _as_json(report: Report) -> dict[str, Any]:
     from surefoot.market.rules import RULES
 
-    problems = [problem._asdict() | {"severity": RULES[problem.rule].severity} for problem in report.problems]
+    problems = [
+        problem._asdict() | {"text": _text(problem), "severity": RULES[problem.rule].severity}
+        for problem in report.problems
+    ]
     prices = report.prices
     return {
         "source": report.source,
@@ -107,9 +139,10 @@ def _show(report: Report) -> None:
     console = Console(highlight=False)
     if report.problems:
         table = Table("row", "column", "rule", "problem and way out")
-        for row, column, rule, text in report.problems[:LISTED]:
+        for problem in report.problems[:LISTED]:
+            row, column, rule, _ = problem
             style = "red" if RULES[rule].severity == "error" else "yellow"
-            table.add_row("" if row is None else str(row), Text(column or ""), Text(rule, style), Text(text))
+            table.add_row("" if row is None else str(row), Text(column or ""), Text(rule, style), Text(_text(problem)))
         console.print(table)
     if len(report.problems) > LISTED:
         console.print(f"and {len(report.problems) - LISTED} more: --json has all")

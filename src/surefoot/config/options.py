@@ -40,8 +40,8 @@ class ImitationConfig(Section):
     coef: Scheduled = 0.0
     """Weight of the term, a number or a schedule; 0 turns it off."""
     demonstrations: str = ""
-    """File with demonstrations, .npz or .parquet (`surefoot record` makes one); empty imitates the agent's own
-    rollouts."""
+    """File with demonstrations, .npz or .parquet (`surefoot record` makes one), or a Minari data set on this machine,
+    minari:namespace/name-v0; empty imitates the agent's own rollouts."""
     beta: Annotated[float, Gt(0.0)] | None = 1.0
     """Temperature of the weights exp(A/beta); none weighs all actions alike, which is behaviour cloning."""
     max_weight: Annotated[float, Gt(1.0)] = 20.0

@@ -99,6 +99,9 @@ class PPOConfig(Section):
     """Whose weights decay. On an actor, decay shrinks logits (more entropy) or means (towards 0)."""
     micro_batch_size: Positive | None = None
     """Compute each gradient in pieces of at most so many rows (less memory, same gradient); None is one piece."""
+    autocast: Literal["bfloat16"] | None = None
+    """Compute the encoders of actor and critic in bfloat16 (torch.autocast); weights, memories, output layers, losses
+    and statistics stay in float32. None computes everything in float32."""
     diagnostics: bool = True
     """Measure losses by term, ratios, divergences and entropies of every minibatch; parameters are the same without."""
     max_nonfinite_updates: Positive = 3

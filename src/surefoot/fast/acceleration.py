@@ -62,6 +62,8 @@ def accelerate(learner: Learner, total_updates: int) -> None:
 
 def unknown_parts(policy: Policy, family: Family) -> Iterator[str]:
     """What of a policy cannot be compiled, in words."""
+    if policy.autocast is not None:
+        yield "networks in bfloat16 (ppo.autocast) cannot be compiled"
     encoders = {id(policy.encoder): policy.encoder, id(policy.value_encoder): policy.value_encoder}
     for encoder in encoders.values():
         inner = encoder.first if isinstance(encoder, SideBySide) else encoder

@@ -27,8 +27,11 @@ class Book:
     """Everything is in columns of N accounts, float64. A finished account stays as it is until `open` renews it."""
 
     def __init__(self, dynamics: Dynamics, cost_rate: float, n: int) -> None:
-        if not (math.isfinite(cost_rate) and 0.0 <= cost_rate < 1.0):
-            raise ConfigError(f"cost_rate = {cost_rate}: must lie in [0, 1), 0.01 is one percent of the traded value")
+        is_number = isinstance(cost_rate, float | int | np.floating) and not isinstance(cost_rate, bool)
+        if not (is_number and 0.0 <= cost_rate < 1.0):
+            raise ConfigError(
+                f"cost_rate = {cost_rate!r}: must be a number in [0, 1), 0.01 is one percent of the traded value"
+            )
         self.dynamics, self.cost_rate, self.n = dynamics, cost_rate, n
         self.units = Units(dynamics)
         self._limits = np.array(dynamics.position_limits)[:, None]

@@ -65,6 +65,8 @@ class HedgingVector(VectorEnv[Array, Array, Array]):
     ) -> tuple[Array, dict[str, Any]]:
         """All envs at the start of an episode. All share one stream of random numbers; many seeds make one together."""
         if isinstance(seed, Sequence):
+            if len(seed) != self.num_envs:
+                raise ConfigError(f"{len(seed)} seeds for {self.num_envs} envs: give one for each, or a single number")
             self.np_random = np.random.default_rng([0 if each is None else each for each in seed])
         elif seed is not None:
             super().reset(seed=seed)

@@ -45,10 +45,12 @@ class Policy(nn.Module):
         value_memory: Memory | None,
         critic: Critic,
         context: str | None = None,
+        autocast: str | None = None,
     ) -> None:
-        """``context`` is the leaf of observations that the critic sees beside the features."""
+        """``context`` is the leaf of observations that the critic sees beside the features, ``autocast`` the type of
+        device on which encoders compute in bfloat16."""
         super().__init__()
-        self._context = context
+        self._context, self.autocast = context, autocast
         self.encoder, self.memory, self.output = encoder, memory, output
         self.value_encoder, self.value_memory, self.critic = value_encoder, value_memory, critic
         own = 0 if value_memory is None or value_memory is memory else value_memory.state_size
@@ -72,13 +74,13 @@ class Policy(nn.Module):
 
     def action_parameters(self, observation: Observation) -> Tensor:
         """Parameters [B, P] of the action distribution, without memory."""
-        out: Tensor = self.output(self.encoder(observation))
+        out: Tensor = self.output(self._features(self.encoder, observation))
         return out
 
     def parameters_at(self, observation: Observation, sequences: SequenceBatch | None) -> Tensor:
         """Action parameters [B, P] alone, of rows in sequences; without them a memory takes each row for a first
         step."""
-        features: Tensor = self.encoder(observation)
+        features = self._features(self.encoder, observation)
         if self.memory is not None:
             if sequences is None:
                 features, _ = self.memory.step(features, features.new_zeros(features.shape[0], self.memory.state_size))
@@ -89,7 +91,7 @@ class Policy(nn.Module):
 
     def prediction(self, observation: Observation, sequences: SequenceBatch | None = None) -> Tensor:
         """Critic's prediction [B, K] alone."""
-        features: Tensor = self.value_encoder(observation)
+        features = self._features(self.value_encoder, observation)
         if self.memory is not None and self.value_memory is not None and sequences is not None:
             skipped = 0 if self.value_memory is self.memory else self.memory.state_size
             features = self.value_memory.rows(features, sequences, slice(skipped, None))
@@ -148,8 +150,18 @@ class Policy(nn.Module):
         return out
 
     def _encode(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        features = self.encoder(observation)
-        return features, features if self.shared else self.value_encoder(observation)
+        features = self._features(self.encoder, observation)
+        return features, features if self.shared else self._features(self.value_encoder, observation)
+
+    def _features(self, encoder: nn.Module, observation: Observation) -> Tensor:
+        """Of float32. A memory is not in the block: rounded at every step, its state would not be that of a sequence in
+        one call, and the ratios of an update would not start at 1."""
+        if self.autocast is None:
+            features: Tensor = encoder(observation)
+            return features
+        with torch.autocast(self.autocast, dtype=torch.bfloat16):
+            features = encoder(observation)
+        return features.to(torch.float32)
 
 
 def build_policy(
@@ -189,7 +201,8 @@ def _build(
     if auxiliary is not None:
         critic = with_auxiliary(critic, auxiliary, config.critic, n_features, init, config.policy.activation)
     context = CONTEXT_LEAF if auxiliary is not None and auxiliary.n_context else None
-    return Policy(encoder, memory, output, value_encoder, value_memory, critic, context)
+    autocast = None if config.ppo.autocast is None else torch.device(config.device).type
+    return Policy(encoder, memory, output, value_encoder, value_memory, critic, context, autocast)
 
 
 def _encoder(layout: Layout, policy: PolicyConfig, init: Initializer, own: EncoderClass | None) -> Encoder | OwnEncoder:

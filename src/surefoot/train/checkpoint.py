@@ -9,8 +9,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, NamedTuple
+from zlib import crc32
 
 import gymnasium
 import numpy as np
@@ -19,6 +21,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from surefoot.algo.build import action_family, observed_layout, policy_layout
+from surefoot.algo.learner import Learner
 from surefoot.algo.trainer_state import TrainerState
 from surefoot.config import Config, from_dict
 from surefoot.config.load import with_new_names
@@ -131,6 +134,18 @@ def require_like(saved: Saved, config: Config, envs: Envs, encoder: EncoderClass
             said = "is missing" if name not in found else f"has shape {found[name]}"
             wants = "knows none such" if name not in expected else f"wants {expected[name]}"
             raise CheckpointError(f"the saved {name} {said}; its configuration {wants}")
+
+
+def on_this_device(state: TrainerState, learner: Learner) -> TrainerState:
+    """A state of another kind of device. Each has a form of its own for random streams, so that those on the device
+    begin anew, from seeds that their old states give."""
+    own = learner.lasting_tensors()
+    fresh = {
+        name: torch.Generator(learner.device).manual_seed(crc32(x.numpy().tobytes())).get_state()
+        for name, x in state.tensors.items()
+        if "generator" in name and name in own and x.shape != own[name].shape
+    }
+    return replace(state, tensors={**state.tensors, **fresh})
 
 
 def _require_finite(snapshot: Snapshot) -> None:

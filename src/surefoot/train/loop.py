@@ -105,6 +105,12 @@ class RunWatch:
             raise self.interruption(signals.received or 0) from None
         except (EnvError, NonFiniteError) as error:
             raise type(error)(f"{error}\nthe last checkpoint is {self._saved}; {self._run.how_to_go_on}") from error
+        except Exception:
+            if signals.received is None:
+                raise
+            # Ctrl-C in a terminal also ends a compiler that runs for this process, whose failure is no news then.
+            self._write()
+            raise self.interruption(signals.received) from None
         finally:
             self._learner.interrupted = before
         self._iteration_seconds = time.perf_counter() - began

@@ -62,7 +62,12 @@ def plan_market(config: Config, evaluate: bool = False) -> MarketPlan:
         "market": named.model_dump(exclude_none=True),
         "run": run,
     }
-    return MarketPlan(from_dict(planned), described(prices, splits, bool(run.get("eval_every"))))
+    lines = described(prices, splits, bool(run.get("eval_every")))
+    if evaluate and run.get("eval_every") and run["eval_every"] < config.run.eval_every:
+        lines.append(
+            f"validation: at the end of training alone, which is shorter than run.eval_every = {config.run.eval_every}"
+        )
+    return MarketPlan(from_dict(planned), lines)
 
 
 def described(prices: Prices, splits: Splits, evaluates: bool) -> list[str]:
@@ -135,8 +140,11 @@ def _splits(prices: Prices, market: MarketConfig) -> Splits:
 def _evaluations(config: Config) -> dict[str, Any]:
     """How often, and when to stop, unless the configuration says so."""
     given, found = config.run.model_fields_set, {}
+    reached = -(-config.total_timesteps // config.rollout_rows) * config.rollout_rows
     if "eval_every" not in given:
         found["eval_every"] = max(config.total_timesteps // EVALUATIONS, config.rollout_rows)
+    elif config.run.eval_every > reached:  # as a preset says it for a longer training
+        found["eval_every"] = config.total_timesteps
     if "patience" not in given and (found or config.run.eval_every):
         found["patience"] = PATIENCE
     return found

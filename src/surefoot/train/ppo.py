@@ -24,7 +24,7 @@ from surefoot.rollout.make import EnvLike, make_envs, own_n_envs
 from surefoot.spaces import Array, row_of
 from surefoot.store import read_checkpoint, write_checkpoint
 from surefoot.train.callbacks import CallbackLike, CallbackList, as_callback, run_callbacks
-from surefoot.train.checkpoint import Saved, from_snapshot, reading, require_like, to_snapshot, versions
+from surefoot.train.checkpoint import Saved, from_snapshot, on_this_device, reading, require_like, to_snapshot, versions
 from surefoot.train.evaluation import EvaluationEnvs, evaluate
 from surefoot.train.footprint import explaining_memory, require_memory
 from surefoot.train.inputs import read_episode_return, read_observation, read_starts, read_state
@@ -291,7 +291,7 @@ class PPO:
         if env is None and config.env:
             require_no_code(config.env, config.env_kwargs, "the checkpoint", trusted)
         config = adopted(env, config)
-        require_device(config.device)
+        require_device(config)
         agent = cls.__new__(cls)
         if env is not None or saved.spaces is None:
             agent._start_with_envs(saved, config.env if env is None else env, config, encoder)
@@ -330,7 +330,8 @@ class PPO:
         with reading():
             require_like(saved, config, described, encoder)
             self._assemble(env, config, described, encoder)
-            self.learner.load_state_dict(saved.state)
+            moved = saved.config.device.partition(":")[0] != self.learner.device.type
+            self.learner.load_state_dict(on_this_device(saved.state, self.learner) if moved else saved.state)
             self._saved_config = saved.config
 
     def log(self, metrics: Mapping[str, float]) -> None:

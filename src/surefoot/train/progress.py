@@ -80,12 +80,18 @@ class Lines:
 def numbers(metrics: Mapping[str, float]) -> str:
     """The numbers that one looks at first."""
     shown = {
-        "return": ("rollout/ep_rew_mean", "{:.1f}"),
-        "kl": ("train/approx_kl", "{:.4f}"),
-        "entropy": ("train/entropy", "{:.2f}"),
-        "fps": ("time/fps", "{:.0f}"),
+        "return": ("rollout/ep_rew_mean", 1),
+        "kl": ("train/approx_kl", 4),
+        "entropy": ("train/entropy", 2),
+        "fps": ("time/fps", 0),
     }
-    return "  ".join(f"{name} {form.format(metrics[key])}" for name, (key, form) in shown.items() if key in metrics)
+    return "  ".join(f"{name} {_short(metrics[key], n)}" for name, (key, n) in shown.items() if key in metrics)
+
+
+def _short(number: float, n_decimals: int) -> str:
+    """With so many decimals, or with two digits that tell where these would be too few."""
+    rounds_away = 0.0 < abs(number) < 10.0 ** (1 - n_decimals)
+    return f"{number:.2g}" if rounds_away else f"{number:.{n_decimals}f}"
 
 
 def open_display(start: int, total: int) -> Display:

@@ -71,7 +71,7 @@ def settled(env: EnvLike, config: Config) -> Config:
         config = _with_market(env, config)
     _require_json("env_kwargs", config.env_kwargs)
     _require_json("run.eval_env_kwargs", config.run.eval_env_kwargs)
-    require_device(config.device)
+    require_device(config)
     require_memory(config)
     return config
 
@@ -258,11 +258,25 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def require_device(name: str) -> None:
-    """Raise if there is no such device."""
+def require_device(config: Config) -> None:
+    """Raise if there is no such device, or if it cannot compute in the precision that is asked for."""
+    name = config.device
     try:
-        torch.empty(0, device=torch.device(name))
-        torch.Generator(torch.device(name))  # of the meta device there are tensors, but no random numbers
+        device = torch.device(name)
+        torch.empty(0, device=device)
+        torch.Generator(device)  # of the meta device there are tensors, but no random numbers
     except Exception as error:  # each device has errors of its own
         reason = str(error).partition("\n")[0].partition(". ")[0]
         raise ConfigError(f"device = {name!r} is not there: use cpu, cuda or cuda:N ({reason})") from None
+    if config.ppo.autocast is not None:
+        require_bfloat16(device)
+
+
+def require_bfloat16(device: torch.device) -> None:
+    """Raise if a device has no arithmetic in bfloat16."""
+    with_autocast = torch.amp.is_autocast_available(device.type)
+    if not with_autocast or (device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)):
+        raise ConfigError(
+            f'ppo.autocast = "bfloat16": the device {str(device)!r} has no bfloat16; leave ppo.autocast out or choose '
+            "another device"
+        )
