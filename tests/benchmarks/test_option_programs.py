@@ -68,12 +68,13 @@ def test_a_turned_compass_makes_every_habit_wrong_and_every_task_equally_easy() 
     turns = [0]
     for choice in np.random.default_rng(0).choice((-1, 1), 5):
         turns.append(turns[-1] + int(choice))
-    right, old = [], []
+    right: list[float] = []
+    old: list[float] = []
     for task, turn in enumerate(turns):
         for found, policy in ((right, turn), (old, turns[task - 1])):
             world = world_of(400, 0)
             compass_rewards(world, 0, 400 * task)
-            found.append(np.mean(compass_rewards(world, policy, 400)))
+            found.append(float(np.mean(compass_rewards(world, policy, 400))))
     assert min(right) > 0.9
     assert max(right) - min(right) < 0.05
     assert max(old[1:]) < 0.1
@@ -98,8 +99,7 @@ def test_noise_reaches_one_side_only_and_the_other_head_has_no_choice() -> None:
 
 @pytest.mark.parametrize("stream", ["digits", "compass"])
 def test_plasticity_is_measured_and_reported_for_every_contender(short: ModuleType, stream: str) -> None:
-    from kept_runs import keep
-
+    keep = import_module("kept_runs").keep
     for optimizer, candidates in short.STREAMS[stream].candidates.items():
         for score, candidate in enumerate(candidates):
             run = short.Run(stream, optimizer, candidate, 0, short.STREAMS[stream].tuning_tasks)
@@ -120,13 +120,12 @@ def test_plasticity_is_measured_and_reported_for_every_contender(short: ModuleTy
     assert "| 0 | not run yet |" in page  # of the other stream
 
 
-def test_digits_are_learned_within_a_task_and_equal_seeds_are_equal(short: ModuleType) -> None:
+def test_the_seed_decides_a_stream_of_digits(short: ModuleType) -> None:
     learn = short.STREAMS["digits"].play
     settings = {"optimizer": "upgd", "learning_rate": 0.1, "upgd": {"sigma": 0.01}}
-    first, again, other = learn(settings, 0, 40), learn(settings, 0, 40), learn(settings, 1, 40)
+    first, again, other = learn(settings, 0, 9), learn(settings, 0, 9), learn(settings, 1, 9)
     assert first == again
     assert first != other
-    assert all(0.0 <= accuracy <= 1.0 for accuracy in first)
 
 
 @pytest.mark.parametrize("contender", ["plain", "high rate, vgs 0.1"])
