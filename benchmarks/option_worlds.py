@@ -37,52 +37,32 @@ class LongCorridor(gymnasium.Env[Any, Any]):
         return np.eye(self.N_CELLS, dtype=np.float32)[self._cell]
 
 
-class Flipping(gymnasium.Env[Any, Any]):
-    """A direction in a plane is shown, rotated by an angle that changes after every ``task_steps`` steps; the reward is
-    how well the action points the same way. Old habits are wrong in each new task."""
-
-    observation_space = spaces.Box(-2.0, 2.0, (8,))
-    action_space = spaces.Box(-1.0, 1.0, (2,))
-
-    def __init__(self, task_steps: int) -> None:
-        self._task_steps, self._taken = task_steps, 0
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self._steps = 0
-        return self._show(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        distance = float(np.square(np.asarray(action) - self._target).sum())
-        self._steps += 1
-        self._taken += 1
-        return self._show(), 1.0 - distance, False, self._steps == 20, {}
-
-    def _show(self) -> Any:
-        task = np.random.default_rng(self._taken // self._task_steps)
-        mixing = task.normal(size=(8, 2))
-        self._target = self.np_random.uniform(-0.9, 0.9, 2)
-        return np.tanh(mixing @ self._target).astype(np.float32)
-
-
 class NoisyHead(gymnasium.Env[Any, Any]):
-    """Two choices among four. The first should be the symbol that is shown. The second changes only how much noise
-    there is in the reward, and by a little what is earned."""
+    """A symbol out of four is shown on one of two sides, and should be named; each side has a choice of its own, and
+    masks leave the other nothing to choose. Rewards of the second side are noisy. An episode is one step, so that the
+    noise reaches the gradient of one head only."""
 
-    observation_space = spaces.Box(0.0, 1.0, (4,))
+    observation_space = spaces.Box(0.0, 1.0, (8,))
     action_space = spaces.MultiDiscrete([4, 4])
 
+    def __init__(self, noise: float, only_side: int | None = None) -> None:
+        self._noise, self._only_side = noise, only_side
+
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        self._steps = 0
+        self._side, self._symbol = (int(x) for x in self.np_random.integers((2, 4)))
+        self._side = self._side if self._only_side is None else self._only_side
         return self._show(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        noise = self.np_random.normal() * 5.0 * (1 + int(action[1]))
-        earned = float(action[0] == self._symbol) + 0.05 * (3 - int(action[1])) / 3
-        self._steps += 1
-        return self._show(), earned + noise, False, self._steps == 16, {}
+        noise = self._noise * self.np_random.normal() if self._side == 1 else 0.0
+        return self._show(), float(action[self._side] == self._symbol) + noise, True, False, {}
+
+    def action_masks(self) -> Any:
+        mask = np.zeros((2, 4), bool)
+        mask[:, 0] = True
+        mask[self._side] = True
+        return mask.reshape(-1)
 
     def _show(self) -> Any:
-        self._symbol = int(self.np_random.integers(4))
-        return np.eye(4, dtype=np.float32)[self._symbol]
+        return np.eye(8, dtype=np.float32)[4 * self._side + self._symbol]

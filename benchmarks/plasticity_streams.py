@@ -168,7 +168,7 @@ Accuracy is that on a batch before learning from it. Published, over a million s
     ),
     "compass": Stream(
         "A world whose compass turns: reward while learning",
-        f"""PPO walks to a goal by steps in four directions. After every {TASK_STEPS} steps of each of 8 envs (16 updates)
+        f"""PPO walks to a goal by steps in four directions. After {TASK_STEPS:,} steps of each of 8 envs (16 updates)
 the compass turns by a quarter to one side or the other, 20 tasks in all; by symmetry all tasks are equally hard. The
 reward of a step is by how much of its length it leads nearer: about 0 for blind walking, 1 at best.""",
         n_tasks=20,
@@ -176,7 +176,7 @@ reward of a step is by how much of its length it leads nearer: about 0 for blind
         tuning_seeds=(0, 1, 2),
         task_samples=PPO_SETTINGS["n_envs"] * TASK_STEPS,
         constants={"task_steps": TASK_STEPS, "ppo": PPO_SETTINGS},
-        candidates=candidates_of((3e-4, 1e-3, 3e-3), (0.1, 0.3, 1.0), (0.001, 0.01), (0.01, 0.1), 0.001),
+        candidates=candidates_of((3e-4, 1e-3, 3e-3, 1e-2), (0.1, 0.3, 1.0, 3.0), (0.001, 0.01), (0.01, 0.1), 0.001),
         play=learn_compass,
     ),
 }
