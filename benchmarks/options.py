@@ -1,4 +1,4 @@
-"""What options beside plain PPO do: robustness, imitation, noisy gradients.
+"""What options beside plain PPO do: robustness, imitation, noisy gradients, penalties and bounds.
 
     python benchmarks/options.py
     python benchmarks/options.py --experiment robust --jobs 2
@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import options_penalties
 from kept_runs import RESULTS, Record, bring_up_to_date, execute, parser_of, read
-from tables import difference, estimate, machines, mean, scores, spread
+from tables import difference, estimate, machines, mean, number, scores, spread
 
 SEEDS = tuple(range(100, 110))
 EPSILON = 0.3
@@ -45,12 +46,14 @@ CONTENDERS: dict[str, dict[str, dict[str, Any]]] = {
         "high rate, vgs 0.01": {"learning_rate": 2e-3, "vgs": {"alpha": 0.01}},
         "high rate, vgs 0.1": {"learning_rate": 2e-3, "vgs": {"alpha": 0.1}},
     },
+    "penalties": options_penalties.CONTENDERS,
 }
-STEPS = {"robust": 150_000, "imitation": 200_000, "noise": 40_960}
+STEPS = {"robust": 150_000, "imitation": 200_000, "noise": 40_960, "penalties": options_penalties.STEPS}
 MEASURED = {
     "robust": "return under the strongest of four attacks",
-    "imitation": "env steps until 9 of 10 recent episodes succeed",
+    "imitation": "env steps until 9 of 10 recent episodes succeed (200000 is the budget: not solved)",
     "noise": "return, that is the share of right choices of a clean and a noisy head",
+    "penalties": "what each does to the quantity that it is about",
 }
 
 
@@ -154,10 +157,15 @@ def run_noise(run: Run, settings: dict[str, Any]) -> Record:
     return {"mean": float(np.mean(list(returns.values()))), "returns": returns, "multipliers": heads}
 
 
+def run_penalties(run: Run, settings: dict[str, Any]) -> Record:
+    return options_penalties.run_penalties(run.contender, run.seed, run.steps, settings)
+
+
 RUNNERS: dict[str, Callable[[Run, dict[str, Any]], Record]] = {
     "robust": run_robust,
     "imitation": run_imitation,
     "noise": run_noise,
+    "penalties": run_penalties,
 }
 
 
@@ -191,7 +199,7 @@ def write_report() -> Path:
     every: list[Record] = []
     for experiment, contenders in CONTENDERS.items():
         lines += [f"## {experiment.capitalize()}: {MEASURED[experiment]}", ""]
-        lines += ["| contender | seeds | mean | 95 % interval | minus the first |", "|---|--:|--:|---|---|"]
+        table = ["| contender | seeds | mean | 95 % interval | minus the first |", "|---|--:|--:|---|---|"]
         first: Any = None
         groups: dict[str, list[Record]] = {}
         for contender in contenders:
@@ -199,17 +207,20 @@ def write_report() -> Path:
             kept = [read(job.path(), wanted_settings) for job in jobs if job.path().exists()]
             every += kept
             if not kept:
-                lines.append(f"| {contender} | 0 | not run yet | | |")
+                table.append(f"| {contender} | 0 | not run yet | | |")
                 continue
             groups[contender] = kept
             found = scores(kept)
             value, low, high = estimate(found, mean)
-            versus = "" if first is None else "{:.3g} [{:.3g}, {:.3g}]".format(*difference(found, first))
-            lines.append(f"| {contender} | {len(kept)} | {value:.4g} | [{low:.4g}, {high:.4g}] | {versus} |")
+            digits = 0 if abs(value) >= 100 else 3
+            shown, of = number(value, digits), f"[{number(low, digits)}, {number(high, digits)}]"
+            versus = "" if first is None else spread(*difference(found, first), digits, signed=True)
+            table.append(f"| {contender} | {len(kept)} | {shown} | {of} | {versus} |")
             first = found if first is None else first
-        lines.append("")
-        if experiment == "noise" and groups:
-            lines += heads_table(groups)
+        if experiment != "penalties":  # whose contenders are of two envs
+            lines += [*table, ""]
+        if experiment in TABLES and groups:
+            lines += TABLES[experiment](groups)
     if every:
         lines += machines({("", ""): every}, lambda _: "Surefoot")
     path = RESULTS / "options.md"
@@ -232,6 +243,10 @@ def heads_table(groups: Mapping[str, list[Record]]) -> list[str]:
             cells.append(spread(*difference(scores(kept), scores(without)), 3, signed=True))
         lines.append(f"| {contender} | {' | '.join(cells)} |")
     return [*lines, ""]
+
+
+TABLES = {"noise": heads_table, "penalties": options_penalties.penalties_table}
+"""What an experiment shows beside the means."""
 
 
 def main(arguments: list[str] | None = None) -> int:
