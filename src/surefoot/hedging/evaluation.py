@@ -34,7 +34,8 @@ def evaluate_strategy(
 
 def _chunk(strategy: Strategy, env_kwargs: Mapping[str, Any], n: int, seed: list[int]) -> Floats:
     env = HedgingVector(n, **env_kwargs)
-    observation, _ = env.reset(seed=seed)
+    env.np_random = np.random.default_rng(seed)
+    observation, _ = env.reset()
     pnl = np.zeros(n)
     for day in range(env.dynamics.n_steps):
         positions = np.asarray(strategy(observation))
