@@ -42,6 +42,18 @@ def test_the_density_is_that_of_the_env_action() -> None:
     torch.testing.assert_close(dist.entropy(), twin.entropy(), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "state-dependent"])
+def test_what_the_env_receives_is_the_mode_within_the_bounds_and_the_std_as_it_was(kind: str) -> None:
+    family = family_for(MIXED, state_dependent_std=kind == "state-dependent")
+    params = 10.0 * parameters(family, 50)
+    received = family.received(params)
+    before, after = family.bind(params), family.bind(received)
+    assert family.is_clipped(before.mode()).any()  # type: ignore[union-attr] # a Gaussian on a Box may be clipped
+    assert not family.is_clipped(after.mode()).any()  # type: ignore[union-attr]
+    np.testing.assert_array_equal(family.to_env(before.mode().numpy()), family.to_env(after.mode().numpy()))
+    torch.testing.assert_close(received[:, 5:], params[:, 5:], rtol=0, atol=0)
+
+
 def test_the_density_integrates_to_the_share_of_actions_in_the_box() -> None:
     family = family_for(spaces.Box(100.0, 200.0, (1,), np.float64))
     params = torch.tensor([[0.4, -1.0]], dtype=torch.float64)

@@ -102,8 +102,11 @@ def test_steps_stay_in_the_box_and_fixed_entries_at_0() -> None:
         return (perturbation["obs"] * torch.tensor([5.0, 5.0, -2.0])).sum(1)
 
     found = projected_ascent(objective, direction, 0.25, 4, attackable)
-    assert found.perturbation["obs"].tolist() == [pytest.approx(row) for row in ([0.25, 0, -0.25], [0.25, 0, -0.175])]
-    assert found.first.tolist() == pytest.approx([0.25 * 7, 0.25 * (1.0 - 0.6)])
+    # From 0.0625 of each direction, four steps of 0.0625: 0.3125 is cut to 0.25, and 0.01875 − 0.25 is not.
+    assert found.perturbation["obs"].tolist() == [
+        pytest.approx(row) for row in ([0.25, 0, -0.25], [0.25, 0, 0.01875 - 0.25])
+    ]
+    assert found.first.tolist() == pytest.approx([0.0625 * 7, 0.0625 * (1.0 - 0.6)])
 
 
 def test_epsilon_rises_over_the_first_part_of_training() -> None:

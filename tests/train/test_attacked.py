@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch import Tensor
 
 from surefoot import PPO
 from surefoot.cli.main import main
@@ -24,7 +25,8 @@ SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "compile"
 
 
 class Follow(gymnasium.Env[Any, Any]):
-    """Each step shows a number in [−1, 1]; minus the squared distance of the action from it is the reward."""
+    """Each step shows two numbers in [−1, 1]; minus the squared distance of the action from their mean is the reward.
+    Changes of both to the same side hurt most."""
 
     observation_space = spaces.Box(-1.0, 1.0, (2,))
     action_space = spaces.Box(-1.0, 1.0, (1,))
@@ -40,8 +42,9 @@ class Follow(gymnasium.Env[Any, Any]):
         return self._show(), reward, self._steps == 8, False, {}
 
     def _show(self) -> Any:
-        self._target = self.np_random.uniform(-1.0, 1.0)
-        return np.array([self._target, self.np_random.uniform(-1.0, 1.0)], np.float32)
+        shown = self.np_random.uniform(-1.0, 1.0, 2)
+        self._target = shown.mean()
+        return shown.astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +97,30 @@ def test_attacks_lower_the_return_and_searching_ones_more(follower: PPO) -> None
     assert found["clean"] == follower.evaluate(40).mean
     assert found["clean"] > found["random"] > found["pgd"]
     assert found["fgsm"] < found["clean"]
+
+
+def test_pgd_finds_the_worst_observation_on_either_side(follower: PPO) -> None:
+    """Against a grid of 41 x 41 points around each of 64 observations, by the actions that the env receives: the lesser
+    of two maxima would not do."""
+    actor, epsilon = follower.learner.actor, 0.5
+    observation = {"obs": np.random.default_rng(0).uniform(-1, 1, (64, 2)).astype(np.float32)}
+    clean = torch.from_numpy(actor.seen(observation)["obs"])
+
+    def divergence(moved: Tensor) -> Tensor:
+        with torch.no_grad():
+            family, policy = actor.family, actor.policy
+            before, after = (policy.action_parameters({"obs": x}).clone() for x in (clean, clean + moved))
+            for parameters in (before, after):
+                parameters[:, 0].clamp_(-1.0, 1.0)  # the mean action, as the env clips it
+            return family.bind(before).kl(family.bind(after))
+
+    line = torch.linspace(-epsilon, epsilon, 41)
+    best = torch.stack([divergence(torch.stack([a, b])) for a in line for b in line]).amax(0)
+    attackable = {"obs": torch.ones(2)}
+    changed = AttackedActor(actor, "pgd", epsilon, attackable)._changed(observation, None, None, None, None)
+    found = divergence(torch.from_numpy(actor.seen(changed)["obs"]) - clean)
+    assert best.min() > 0.1
+    assert (found >= 0.8 * best).all()
 
 
 def test_an_attack_of_size_0_changes_nothing(follower: PPO) -> None:

@@ -56,6 +56,10 @@ class BoxCodec:
         outside: Array = (raw < self._low) | (raw > self._high)
         return outside
 
+    def bounds_in_box_units(self) -> tuple[Array, Array]:
+        """Low and high [D] in half-widths from the centre."""
+        return (self._low - self.centre) / self.half_width, (self._high - self.centre) / self.half_width
+
     def from_box_units(self, action: Array) -> Array:
         """Env actions [N, *space.shape] so many half-widths from the centre, `action` [N, D], clipped to the box."""
         return self.clip(self.centre + self.half_width * action.astype(np.float64))

@@ -86,6 +86,10 @@ class DiagonalGaussianFamily(Family):
     def is_clipped(self, action: Tensor) -> Tensor:
         return torch.from_numpy(self._codec.is_outside(action.cpu().numpy()))
 
+    def received(self, params: Tensor) -> Tensor:
+        low, high = (torch.from_numpy(bound).to(params) for bound in self._codec.bounds_in_box_units())
+        return torch.cat([params[..., : self.n_dims].clamp(low, high), params[..., self.n_dims :]], -1)
+
     def std(self, params: Tensor) -> Tensor:
         return self.bind(params).std * torch.from_numpy(self._codec.half_width).to(params)
 

@@ -152,6 +152,11 @@ class Family(ABC):
         """Which entries [B, D] of stored actions `to_env` clips to the bounds of a Box; None if it never clips."""
         return None
 
+    def received(self, params: Tensor) -> Tensor:
+        """The `params` of `bind` with modes cut to the bounds of a Box where `to_env` would clip them: policies that
+        differ only beyond a bound act alike."""
+        return params
+
     def std(self, params: Tensor) -> Tensor | None:
         """Standard deviations [B, D] of the env action before clipping, given the `params` of `bind`; None if the
         distribution is not Gaussian in the units of the env."""

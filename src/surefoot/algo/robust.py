@@ -26,7 +26,9 @@ class RobustKL(LossTerm):
     compilable = True
     metrics = (
         TermMetric("train/robust_kl", "mean", "nats", "KL(π(s) ‖ π(ŝ)) at the worst ŝ found, before its coefficient."),
-        TermMetric("train/robust_kl_random", "mean", "nats", "The same at a random ŝ, where the search begins."),
+        TermMetric(
+            "train/robust_kl_random", "mean", "nats", "The same where the search begins: at random, within ε/steps."
+        ),
         TermMetric("train/robust_epsilon", "mean", "σ", "Largest change of a feature, as far as it has risen."),
     )
     needs_masks = True
@@ -46,7 +48,7 @@ class RobustKL(LossTerm):
         self._attackable = {name: x.to(device) for name, x in attackable.items()}
 
     def draw(self, n_rows: int) -> tuple[Tensor, ...]:
-        """Where each search begins: uniform in [−1, 1]."""
+        """Where each search begins, in units of its steps: uniform in [−1, 1]."""
         return tuple(
             (2.0 * torch.rand(n_rows, *x.shape, generator=self._generator) - 1.0).to(self._device)
             for x in self._attackable.values()

@@ -30,10 +30,11 @@ def projected_ascent(
 ) -> Ascent:
     """A perturbation δ with |δ| ≤ ε in every entry that makes an objective [B], one value per row, large.
 
-    From δ = ε·direction, with ``direction`` in [−1, 1], ``n_steps`` steps of ε/n_steps along the sign of the gradient,
-    each cut to the box (Madry et al. 2018, arxiv.org/abs/1706.06083). Entries where ``attackable`` is 0 stay 0. The
-    result is constant to the gradient of anything else. A start at 0 would be of no use for a divergence from the
-    unperturbed policy, whose gradient is 0 there.
+    From δ = ε/n_steps·direction, with ``direction`` in [−1, 1], ``n_steps`` steps of ε/n_steps along the sign of the
+    gradient, each cut to the box (Madry et al. 2018, arxiv.org/abs/1706.06083). Entries where ``attackable`` is 0 stay
+    0. The result is constant to the gradient of anything else. A start at 0 would be of no use for a divergence from
+    the unperturbed policy, whose gradient is 0 there; from farther away than a step, the steps would not reach every
+    corner.
     """
 
     def total(perturbation: Perturbation) -> tuple[Tensor, Tensor]:
@@ -41,7 +42,7 @@ def projected_ascent(
         return each.sum(), each
 
     with torch.no_grad():  # `torch.func` differentiates within, and what is outside is not tracked
-        found = {name: epsilon * x * attackable[name] for name, x in direction.items()}
+        found = {name: (epsilon / n_steps) * x * attackable[name] for name, x in direction.items()}
         first: Tensor | None = None
         for _ in range(n_steps):
             slopes, (_, each) = grad_and_value(total, has_aux=True)(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
 import numpy as np
@@ -25,8 +25,9 @@ class AttackedActor:
     """Acts like another actor, on observations that are changed by at most ε in every attackable feature.
 
     - ``random``: each feature by ±ε;
-    - ``fgsm``: one step along the gradient of KL(π(s) ‖ π(ŝ)), from a random start;
-    - ``pgd``: ten steps of ε/10 along it;
+    - ``fgsm``: one step of ε along the gradient of KL(π(s) ‖ π(ŝ)), from a random start;
+    - ``pgd``: ten steps of ε/10 along it, from a random start and from the opposite one; of the two, the one that
+      changes more of the action that the env receives;
     - ``critic``: ten steps towards what the critic values least.
 
     ε is in units of what the policy sees: standard deviations where observations are normalized.
@@ -101,7 +102,8 @@ class AttackedActor:
             return dict(seen) | {name: seen[name] + x for name, x in perturbation.items()}
 
         with torch.no_grad():
-            clean = family.bind(policy.step(seen, state).parameters, mask)
+            parameters = policy.step(seen, state).parameters
+            clean = family.bind(parameters, mask)
 
         def divergence(perturbation: Perturbation) -> Tensor:
             return clean.kl(family.bind(policy.step(shown(perturbation), state).parameters, mask))
@@ -111,9 +113,31 @@ class AttackedActor:
             sequences = SequenceBatch.single(state) if policy.state_size else None
             return -policy.critic.mean(policy.prediction(rows, sequences))
 
-        objective = badness if self.attack == "critic" else divergence
-        n_steps = 1 if self.attack == "fgsm" else N_STEPS
-        return projected_ascent(objective, uniform, self.epsilon, n_steps, self._attackable).perturbation
+        if self.attack == "fgsm":
+            return projected_ascent(divergence, uniform, self.epsilon, 1, self._attackable).perturbation
+        if self.attack == "critic":
+            return projected_ascent(badness, uniform, self.epsilon, N_STEPS, self._attackable).perturbation
+        # A divergence has a maximum on either side of s. One at random would do little: the pushes of an episode cancel
+        # out, and half of them may be to where actions are clipped.
+        opposite = {name: -x for name, x in uniform.items()}
+        sides = [
+            projected_ascent(divergence, start, self.epsilon, N_STEPS, self._attackable).perturbation
+            for start in (uniform, opposite)
+        ]
+        played = family.bind(family.received(parameters), mask)
+
+        def effect(perturbation: Perturbation) -> Tensor:
+            changed = policy.step(shown(perturbation), state).parameters
+            return played.kl(family.bind(family.received(changed), mask))
+
+        return _larger(effect, *sides)
+
+
+def _larger(objective: Callable[[Perturbation], Tensor], one: Perturbation, other: Perturbation) -> Perturbation:
+    """Of each row, the one where an objective [B] is larger."""
+    with torch.no_grad():
+        better = objective(other) > objective(one)
+    return {name: torch.where(better.view(-1, *[1] * (x.dim() - 1)), other[name], x) for name, x in one.items()}
 
 
 def _state(actor: Actor, state: Array | None, start: Array | None, n: int) -> Tensor:
