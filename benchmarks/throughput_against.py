@@ -37,7 +37,7 @@ def run_against(commit: str, rows: list[tuple[str, str]], repeats: int, iteratio
         with tarfile.open(tree / "tree.tar") as archive:
             archive.extractall(tree, filter="data")
         for workload, system in rows:
-            known = name_there(tree, system)
+            known = name_there(tree, workload, system)
             if known is None:
                 print(f"{workload}, {system}: not in {theirs}", flush=True)
                 continue
@@ -47,10 +47,11 @@ def run_against(commit: str, rows: list[tuple[str, str]], repeats: int, iteratio
     print((RESULTS / "against.md").read_text(encoding="utf-8"))
 
 
-def name_there(tree: Path, system: str) -> str | None:
-    """What the benchmarks of a tree call a system; None if they do not know it."""
+def name_there(tree: Path, workload: str, system: str) -> str | None:
+    """What the benchmarks of a tree call a system; None if they do not know it, or not the workload."""
     source = (tree / "benchmarks" / "throughput_systems.py").read_text(encoding="utf-8")
-    return next((name for name in (system, OLD_NAMES.get(system)) if name and f'"{name}"' in source), None)
+    names = (system, OLD_NAMES.get(system)) if f'"{workload}": Workload(' in source else ()
+    return next((name for name in names if name and f'"{name}": {{' in source), None)
 
 
 def compare(tree: Path, workload: str, system: str, known: str, repeats: int, iterations: int) -> Row:
