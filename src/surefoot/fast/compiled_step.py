@@ -105,9 +105,10 @@ class CompiledStep(Step):
             self._numbers.copy_(torch.tensor(numbers_of(coefficients)))
             self._given = coefficients
         self.optimizer.prepare()
-        drawn = self.draw(batch.weight.shape[0])
-        rows = [*tensors_of(batch), *(x for piece in drawn for of_term in piece for x in of_term)]
-        count = batch.weight.shape[0]
+        count, rows = batch.weight.shape[0], tensors_of(batch)
+        drawn = self.draw(count)
+        if drawn:
+            rows += [x for piece in drawn for of_term in piece for x in of_term]
         if batch.sequences is not None and batch.sequences.length.shape[0] != count:
             raise ValueError(f"{batch.sequences.length.shape[0]} sequences are not padded to {count}, as many as rows")
         mask, heads = batch.mask, batch.heads

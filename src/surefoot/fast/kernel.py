@@ -79,6 +79,9 @@ class Kernel:
         self.lstm_forward, self.lstm_backward = library.lstm_forward, library.lstm_backward
         self.gru_forward, self.gru_backward = library.gru_forward, library.gru_backward
         self.act = library.act
+        self.choose = library.choose
+        self.choose.argtypes = [_POINTER, _NUMBER] + [_POINTER] * 3 + [_NUMBER] * 3 + [_POINTER] * 3
+        self.choose.restype = _NUMBER
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, also in another process, is the kernel of that process."""
