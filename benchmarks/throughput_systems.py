@@ -244,7 +244,10 @@ def record_at_random(workload: Workload, n_rows: int = 1000) -> str:
     """A file of demonstrations of no skill, which cost what skilled ones cost."""
     env = make_env(workload)()
     env.action_space.seed(0)
-    observations, actions, rewards, starts = [], [], [], []
+    observations: list[Any] = []
+    actions: list[Any] = []
+    rewards: list[float] = []
+    starts: list[bool] = []
     over = True
     for _ in range(n_rows):
         if over:

@@ -25,8 +25,19 @@ def row(ours: float, theirs: float) -> dict[str, Any]:
 def test_the_page_has_the_geometric_mean_and_the_lowest_row(against: Any) -> None:
     """√(2 · 0.5) = 1, though the lower row is below its goal."""
     text = against.page("1234567", {"one": row(1.0, 2.0), "other": row(2.0, 1.0)})
-    assert "Geometric mean of 2 rows: 1.000 (goal ≥ 0.95: met). Lowest: other, 0.500 (goal ≥ 0.85: **missed**)." in text
+    assert (
+        "All rows (2): geometric mean 1.000 (goal ≥ 0.95: met), lowest other, 0.500 (goal ≥ 0.85: **missed**)" in text
+    )
+    assert "same work" not in text
     assert "| one | 1000.0 ms | 2000.0 ms | 2.00 [2.00, 2.00] | 3 | 20 / 21 | abc |" in text
+
+
+def test_a_row_of_more_work_counts_and_is_named(against: Any) -> None:
+    (risk,) = against.OTHER_WORK
+    text = against.page("1234567", {"one": row(1.0, 1.0), risk: row(4.0, 1.0)})
+    assert f"All rows (2): geometric mean 0.500 (goal ≥ 0.95: **missed**), lowest {risk}, 0.250" in text
+    assert "Rows of the same work (1): geometric mean 1.000 (goal ≥ 0.95: met), lowest one, 1.000" in text
+    assert against.OTHER_WORK[risk] in text
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_the_kernel_draws_what_numpy_draws(case: Case, form: str) -> None:
     family, n_steps = case.family(), 50
     sampler = sampler_of(family)
     assert isinstance(sampler, ChoiceSampler)
+    assert isinstance(family, FactoredFamily)
     params = torch.stack([logits(seed, case).float() for seed in range(n_steps)]).numpy()
     row = flat_row(case, masks_of(case, form))
     mask = None if row is None else np.ascontiguousarray(np.broadcast_to(row.numpy(), (n_steps, *row.shape)))
