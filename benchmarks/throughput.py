@@ -7,29 +7,38 @@ median chunk times, with the range of the ratios of single rounds. Compile time 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import statistics
-import subprocess
-import sys
 import time
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from throughput_against import run_against
+from throughput_child import HERE, PAUSE, Child, this_commit
 from throughput_limits import checkpoint_cost, import_times, limit_seconds, many_envs, phases, worker_scaling
-from throughput_systems import WORKLOADS
+from throughput_systems import ATTACK_STEPS, WORKLOADS
 
 LEARNED = 40.0
 """Mean return on CartPole that says that something was learned; a random policy has 22."""
 PACKAGES = ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "jax")
-HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 KEPT = RESULTS / "throughput.json"
 """Figures of the last run of each workload; one that is not run again keeps its own."""
 HEADS = ["surefoot-factored", "surefoot-flat", "surefoot-eager-factored", "surefoot-eager-flat"]
+OPTIONS = [
+    "surefoot",
+    "surefoot-upgd",
+    "surefoot-adaupgd",
+    "surefoot-vgs",
+    "surefoot-imitation",
+    "surefoot-demonstrations",
+    "surefoot-robust",
+    "surefoot-kl-penalty",
+]
 COMPARISONS: dict[str, list[str]] = {
     "cartpole": [
         "surefoot",
@@ -54,6 +63,8 @@ COMPARISONS: dict[str, list[str]] = {
     "factored": HEADS,
     "recurrent-factored": HEADS,
     "batch256": ["surefoot-scalar", "surefoot-risk"],
+    "options": OPTIONS,
+    "options-wide": OPTIONS,
 }
 GOALS = [
     ("cartpole", "surefoot", "sb3", 4.0),
@@ -78,70 +89,27 @@ GOALS = [
     ("cartpole", "surefoot", "surefoot-bare", 1 / 1.03),
     ("cartpole", "surefoot-eager", "surefoot-eager-bare", 1 / 1.03),
     ("batch256", "surefoot-risk", "surefoot-scalar", 1 / 1.5),
+    *[
+        (workload, f"surefoot-{option}", "surefoot", 1 / most)
+        for workload in ("options", "options-wide")
+        for option, most in {
+            "upgd": 1.1,
+            "adaupgd": 1.1,
+            "vgs": 1.1,
+            "imitation": 1.5,
+            "demonstrations": 1.5,
+            "robust": 1.0 + ATTACK_STEPS,
+        }.items()
+    ],
 ]
 """(workload, ours, other, how many times as fast ours should be)."""
 
 
+Results = dict[str, dict[str, dict[str, Any]]]
+"""Figures by workload and system."""
 FINER = 3
 """Times as many rounds where all systems are ours: what differs by some percent needs more than what differs by times,
 and takes less time."""
-PAUSE = 0.1
-"""Seconds between two systems: threads of the one before still wait for work for some ten milliseconds, in a loop."""
-
-
-@dataclass
-class Child:
-    """A system at work in its own process."""
-
-    system: str
-    workload: str
-    process: subprocess.Popen[str]
-    warm_up: float = 0.0
-    walls: list[float] = field(default_factory=list)
-    cpus: list[float] = field(default_factory=list)
-    last: dict[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def start(cls, system: str, workload: str) -> Child:
-        """Start it and wait until it is ready."""
-        threads = str(WORKLOADS[workload].threads)
-        limits = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
-        xla = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        environment = os.environ | limits | {"XLA_FLAGS": xla, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
-        command = [sys.executable, str(HERE / "throughput_systems.py"), system, workload]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-        child = cls(system, workload, process)
-        child._answer()
-        return child
-
-    def run(self, iterations: int) -> dict[str, float]:
-        """Let it work; what it says."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"run {iterations}\n")
-        self.process.stdin.flush()
-        self.last = self._answer()
-        return self.last
-
-    def close(self) -> None:
-        """End it."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-    def _answer(self) -> dict[str, float]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.system} on {self.workload} died")
-        found: dict[str, float] = json.loads(line)
-        return found
 
 
 def compare(workload: str, repeats: int, iterations: int) -> dict[str, Child]:
@@ -155,9 +123,7 @@ def compare(workload: str, repeats: int, iterations: int) -> dict[str, Child]:
     for round_number in range(repeats):
         for child in children.values():
             time.sleep(PAUSE)
-            answer = child.run(iterations)
-            child.walls.append(answer["wall"])
-            child.cpus.append(answer["cpu"])
+            child.time(iterations)
         print(
             f"{workload} round {round_number + 1}/{repeats}: " + _speeds(children, shape.env_steps * iterations),
             flush=True,
@@ -166,7 +132,7 @@ def compare(workload: str, repeats: int, iterations: int) -> dict[str, Child]:
     for child in children.values():
         child.close()
         assert child.last["env_steps"] == expected * shape.env_steps, (child.system, child.last)
-        learns = shape.env == "CartPole-v1" and shape.max_steps is None
+        learns = shape.env == "CartPole-v1" and shape.max_steps is None and not shape.still
         if learns and not child.system.startswith(("sb", "surefoot-risk")):
             assert child.last["mean_return"] > LEARNED, (child.system, "has learned nothing", child.last)
         assert child.last["gradient_steps"] == expected * shape.gradient_steps or shape.memory, (
@@ -180,7 +146,7 @@ def _speeds(children: dict[str, Child], steps: int) -> str:
     return ", ".join(f"{name} {steps / child.walls[-1]:.0f}/s" for name, child in children.items())
 
 
-def summarise(children: dict[str, Child], iterations: int, workload: str) -> dict[str, dict[str, Any]]:
+def summarize(children: dict[str, Child], iterations: int, workload: str) -> dict[str, dict[str, Any]]:
     """Medians and ranges by system."""
     steps = WORKLOADS[workload].env_steps * iterations
     return {
@@ -192,12 +158,13 @@ def summarise(children: dict[str, Child], iterations: int, workload: str) -> dic
             "warm_up_seconds": child.warm_up,
             "mean_return": child.last["mean_return"],
             "walls": child.walls,
+            "cpus": child.cpus,
         }
         for name, child in children.items()
     }
 
 
-def report(results: dict[str, dict[str, dict[str, Any]]], extras: list[str]) -> str:
+def report(results: Results, extras: list[str], made: dict[str, str]) -> str:
     """The page."""
     lines = [
         "# How fast is it?",
@@ -205,11 +172,6 @@ def report(results: dict[str, dict[str, dict[str, Any]]], extras: list[str]) -> 
         "Made by `make bench` (`python benchmarks/throughput.py`). Env steps per second of training, systems in turns,",
         "each with one thread (workloads with memory: each with two where nothing else is said); medians of chunks.",
         "Warm-up (first two iterations, compilation included) is not in the speed.",
-        "",
-        f"Machine: {os.cpu_count()} cores, {cpu_name()}, Python {platform.python_version()}, "
-        + ", ".join(
-            f"{p} {version(p)}" for p in ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "jax")
-        ),
         "",
         "| workload | system | steps/s, median (range) | rounds | warm-up | mean return |",
         "|---|---|---|--:|---|---|",
@@ -230,18 +192,57 @@ def report(results: dict[str, dict[str, dict[str, Any]]], extras: list[str]) -> 
     for workload, ours, other, goal in GOALS:
         if workload in results and ours in results[workload]:
             a, b = results[workload][ours], results[workload][other]
-            pairs = [y / x for x, y in zip(a["walls"], b["walls"], strict=True)]
-            ratio = a["steps_per_second"] / b["steps_per_second"]
+            first, second = (r["cpus" if WORKLOADS[workload].still else "walls"] for r in (a, b))
+            pairs = [y / x for x, y in zip(first, second, strict=True)]
+            ratio = statistics.median(second) / statistics.median(first)
             verdict = "met" if ratio >= goal else "**missed**"
             lines.append(
                 f"| {workload} | {ours} / {other} | ≥ {goal:.2f} "
                 f"| {ratio:.2f} ({min(pairs):.2f}–{max(pairs):.2f}) | {verdict} |"
             )
-    lines += ["", *break_even(results), *extras]
+    lines += ["", *option_costs(results), *break_even(results), *made_by(results, made), *extras]
     return "\n".join(lines) + "\n"
 
 
-def break_even(results: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
+def option_costs(results: Results) -> list[str]:
+    """CPU time of an update with each option, by that without."""
+    lines = [
+        "## What options cost",
+        "",
+        "CPU time of an iteration by that of plain PPO, medians, compiled, one thread. The learning rate moves",
+        "nothing, so that all see episodes of the same lengths. `options` has hidden layers of 64 and minibatches of",
+        f"64 rows, `options-wide` of 256 and of 2,048. SA-PPO (`robust`) has K = {ATTACK_STEPS}; demonstrations are as",
+        "many rows as a minibatch has.",
+        "",
+        "| option | options | options-wide |",
+        "|---|--:|--:|",
+    ]
+    for system in OPTIONS[1:]:
+        cells = []
+        for workload in ("options", "options-wide"):
+            found = results.get(workload, {})
+            costs = [statistics.median(found[name]["cpus"]) for name in (system, "surefoot") if name in found]
+            cells.append(f"{costs[0] / costs[1]:.2f}" if len(costs) == 2 else "not run")
+        lines.append(f"| {system.removeprefix('surefoot-')} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def made_by(results: Results, made: dict[str, str]) -> list[str]:
+    """Which commit the figures of each workload are of, and on which machine they were found."""
+    lines = ["## Commits and machines", "", "| workload | commit and machine |", "|---|---|"]
+    return [*lines, *(f"| {workload} | {made[workload]} |" for workload in results), ""]
+
+
+def this_machine() -> str:
+    """Processor, and the packages that are installed."""
+    found = [f"{os.cpu_count()} cores, {cpu_name()}", f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    return ", ".join(found)
+
+
+def break_even(results: Results) -> list[str]:
     """From how many env steps on compiling pays."""
     lines = [
         "## When compiling pays",
@@ -278,19 +279,32 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=13, help="rounds; more are made where all systems are ours")
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--skip-extras", action="store_true")
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="compiled rows beside those of that commit, and nothing else"
+    )
     arguments = parser.parse_args()
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"speeds": {}, "extras": []}
+    if arguments.against:
+        rows = [
+            (workload, system)
+            for workload in arguments.workloads
+            for system in COMPARISONS[workload]
+            if system.startswith("surefoot") and "eager" not in system
+        ]
+        run_against(arguments.against, rows, arguments.repeats, arguments.iterations)
+        return
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"speeds": {}, "made": {}, "extras": []}
     for workload in arguments.workloads:
         among_own = all(system.startswith("surefoot") for system in COMPARISONS[workload])
         children = compare(workload, arguments.repeats * (FINER if among_own else 1), arguments.iterations)
-        kept["speeds"][workload] = summarise(children, arguments.iterations, workload)
+        kept["speeds"][workload] = summarize(children, arguments.iterations, workload)
+        kept["made"][workload] = f"{this_commit()}; {this_machine()}"
     if not arguments.skip_extras:
         parts = (limit_seconds, phases, checkpoint_cost, many_envs, worker_scaling, import_times)
         kept["extras"] = [line for part in parts for line in part()]
     RESULTS.mkdir(exist_ok=True)
     KEPT.write_text(json.dumps(kept, indent=1), encoding="utf-8")
     speeds = {workload: kept["speeds"][workload] for workload in COMPARISONS if workload in kept["speeds"]}
-    (RESULTS / "throughput.md").write_text(report(speeds, kept["extras"]), encoding="utf-8")
+    (RESULTS / "throughput.md").write_text(report(speeds, kept["extras"], kept["made"]), encoding="utf-8")
     print((RESULTS / "throughput.md").read_text(encoding="utf-8"))
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -36,6 +38,9 @@ class Workload:
     max_steps: int | None = None
     """Episodes are cut after so many."""
     threads: int = 1
+    still: bool = False
+    """A learning rate that moves nothing: all systems see episodes of the same lengths, so that what differs is their
+    cost and not their play."""
 
     @property
     def env_steps(self) -> int:
@@ -64,7 +69,13 @@ WORKLOADS = {
     "masked": Workload("CartPole-v1", masked=True),
     "factored": Workload("CartPole-v1", wrapped=True),
     "recurrent-factored": Workload("CartPole-v1", batch_size=512, n_epochs=4, memory=64, wrapped=True, threads=2),
+    "options": Workload("CartPole-v1", still=True),
+    "options-wide": Workload(
+        "CartPole-v1", n_envs=64, n_steps=128, batch_size=2048, n_epochs=4, hidden=(256, 256), still=True
+    ),
 }
+ATTACK_STEPS = 5
+"""K of SA-PPO."""
 
 
 @dataclass
@@ -126,6 +137,8 @@ def surefoot(
     if workload.memory:  # hidden layers stand behind the memory, as in sb3-contrib
         memory = {"kind": "lstm", "hidden_size": workload.memory, "output_sizes": workload.hidden}
         layers = {"policy": {"hidden_sizes": ()}, "memory": memory}
+    if workload.still:
+        more = {"learning_rate": 1e-9} | more
     made = workload.masked or workload.wrapped or workload.max_steps
     env: Any = make_env(workload, factored) if made else workload.env
     agent = PPO(
@@ -215,8 +228,39 @@ def build(system: str, workload: Workload) -> tuple[Callable[[int], None], Calla
             "critic": {"kind": "quantile", "n_quantiles": 32, "twin": "heads"},
             "risk": {"kind": "cvar_constraint", "alpha": 0.1, "limit_per_episode": 10.0},
         },
+        "surefoot-upgd": {"compile": True, "optimizer": "upgd"},
+        "surefoot-adaupgd": {"compile": True, "optimizer": "adaupgd"},
+        "surefoot-vgs": {"compile": True, "vgs": {"alpha": 0.5}},
+        "surefoot-imitation": {"compile": True, "imitation": {"coef": 0.1}},
+        "surefoot-robust": {"compile": True, "robust": {"kind": "sa_ppo", "units": "raw", "steps": ATTACK_STEPS}},
+        "surefoot-kl-penalty": {"compile": True, "kl_coef": 0.1},
     }
+    if system == "surefoot-demonstrations":
+        kinds[system] = {"compile": True, "imitation": {"coef": 0.1, "demonstrations": record_at_random(workload)}}
     return surefoot(workload, **kinds[system])
+
+
+def record_at_random(workload: Workload, n_rows: int = 1000) -> str:
+    """A file of demonstrations of no skill, which cost what skilled ones cost."""
+    env = make_env(workload)()
+    env.action_space.seed(0)
+    observations: list[Any] = []
+    actions: list[Any] = []
+    rewards: list[float] = []
+    starts: list[bool] = []
+    over = True
+    for _ in range(n_rows):
+        if over:
+            observation, _ = env.reset(seed=len(actions))
+        starts.append(over)
+        observations.append(observation)
+        actions.append(env.action_space.sample())
+        observation, reward, terminated, truncated, _ = env.step(actions[-1])
+        rewards.append(float(reward))
+        over = terminated or truncated
+    path = Path(tempfile.mkdtemp()) / "demonstrations.npz"
+    np.savez(path, observation=observations, action=actions, reward=rewards, episode_start=starts)
+    return str(path)
 
 
 def main() -> None:

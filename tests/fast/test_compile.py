@@ -21,7 +21,13 @@ from surefoot.fast import accelerate
 from surefoot.fast import decision as compiling
 from surefoot.fast.acceleration import memories
 from surefoot.fast.compiled_step import CompiledStep, Run, to_machine_code
-from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
+from surefoot.fast.graph_rewriting import (
+    fuse_small_products,
+    part_biases,
+    repeat_by_sections,
+    simplify_tanh,
+    turn_narrow_products,
+)
 from surefoot.fast.recurrence import recur
 from surefoot.policy.recurrent import Recurrent
 from surefoot.rollout.sequences import cut, pack
@@ -401,6 +407,20 @@ def test_tanh_is_simplified_without_losing_its_ends() -> None:
     assert not graph.graph.find_nodes(op="call_function", target=torch.ops.aten.tanh.default)
     torch.testing.assert_close(graph(x), torch.tanh(x), rtol=0, atol=2.5e-7, equal_nan=True)
     assert graph(x)[-1] == 0.0
+
+
+def test_entries_that_are_repeated_are_written_as_sections_and_other_choices_stay() -> None:
+    repeated, others = torch.tensor([0, 0, 0, 1, 2, 2]), [torch.tensor([1, 1, 2]), torch.tensor([0, 1, 0, 2])]
+
+    def choose(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [x.index_select(0, repeated), *[x.index_select(0, i) for i in others], y.index_select(0, repeated)]
+
+    x, y = torch.tensor([5.0, -1.0, torch.inf]), torch.randn(3, 2)
+    graph = make_fx(choose)(x, y)
+    repeat_by_sections(graph)
+    assert len(graph.graph.find_nodes(op="call_function", target=torch.ops.aten.index_select.default)) == 3
+    for found, expected in zip(graph(x, y), choose(x, y), strict=True):
+        assert torch.equal(found, expected)
 
 
 def test_biases_are_parted_from_products() -> None:

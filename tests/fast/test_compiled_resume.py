@@ -16,9 +16,10 @@ from surefoot.fast.compiled_step import CompiledStep
 
 
 @needs_compiler
-def test_a_compiled_run_goes_on_exactly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"optimizer": "upgd", "vgs": {"alpha": 0.5}}], ids=["adam", "upgd, vgs"])
+def test_a_compiled_run_goes_on_exactly(more: dict[str, Any], tmp_path: Path) -> None:
     """Y02: `make faults` cuts one after every update."""
-    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "compile": True}
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "compile": True} | more
     straight = PPO("CartPole-v1", policy={"hidden_sizes": (8,)}, **settings).learn(64)
     straight.save(tmp_path / "half")
     straight.learn(64)

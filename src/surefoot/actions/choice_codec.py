@@ -19,5 +19,5 @@ class ChoiceCodec:
 
     def to_env(self, choice: Array) -> Array:
         """Env actions [N, *space.shape], which share no memory with ``choice``."""
-        shifted = choice + self._start if self._shifts else choice.copy()
-        return shifted.astype(self._dtype, copy=False).reshape(-1, *self._shape)
+        shifted = choice + self._start if self._shifts else choice
+        return shifted.astype(self._dtype, copy=not self._shifts).reshape(-1, *self._shape)

@@ -230,6 +230,9 @@ class FactoredFamily(Family):
         self._tables: dict[tuple[bool, torch.device], HeadTables] = {}
         self._group_starts = {conditional: self.form.group_starts(conditional) for conditional in (False, True)}
         self._choices, self._others = self._lay_out(leaf_family)
+        whole = [part.codec for part in self._choices if part.path == () and part.columns == slice(None)]
+        self._codec = whole[0] if whole else None
+        """Of an action that is one leaf, whose heads stand in the order of the space."""
         self.n_outputs = self.n_logits + sum(part.family.n_outputs for part in self._others)
         rest = [x for part in self._others if (x := part.family.state_independent) is not None]
         self.state_independent = torch.cat(rest) if rest else None
@@ -323,6 +326,8 @@ class FactoredFamily(Family):
 
     def to_env(self, action: Array) -> Any:
         """Env actions of N rows: one array, or a dict or tuple of such arrays as the space has it."""
+        if self._codec is not None:
+            return self._codec.to_env(action)
         found: dict[Path, Any] = {}
         for part in self._choices:
             found[part.path] = part.codec.to_env(action[:, part.columns])

@@ -10,12 +10,15 @@ from surefoot.algo.learner import Learner
 from surefoot.algo.loss_term import LossTerm
 from surefoot.algo.trainer_state import Compiled
 from surefoot.errors import ConfigError, SurefootWarning
+from surefoot.fast import normals
 from surefoot.fast.compiled_step import CompiledStep
 from surefoot.fast.decision import PAYING_KERNEL_STEPS, PAYING_MEMORY_ROWS, PAYING_STEPS, decide
 from surefoot.fast.kernel import load_kernel
 from surefoot.fast.recurrence import fits, recur
 from surefoot.fast.rollout_actor import FastActor
 from surefoot.optim.optimizer import Optimizer
+from surefoot.optim.upgd import UPGD
+from surefoot.optim.vgs import VGS
 from surefoot.policy.encoder import Encoder
 from surefoot.policy.policy import Policy
 from surefoot.policy.recurrent import Recurrent
@@ -121,3 +124,6 @@ def _compile(learner: Learner) -> None:
     if learner.compiled_parts.kernel or not learner.policy.state_size:
         learner.updater.step = CompiledStep(learner.updater.step)
         learner.compiled_parts = learner.compiled_parts._replace(step=True)
+        inner = learner.optimizer.inner if isinstance(learner.optimizer, VGS) else learner.optimizer
+        if isinstance(inner, UPGD) and normals.fits(inner.noise):
+            inner.draw = normals.fast_noise

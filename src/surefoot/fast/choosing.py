@@ -45,8 +45,8 @@ class Chooser:
 
     def __init__(self, levels: Sequence[Level], number: Array, active: Array) -> None:
         """``active`` [G, H] by number of the joint choice of the parent heads: choices [H] times ``number`` [H]."""
-        self._levels, self._number = levels, number
-        self._active = None if active.all() else active
+        self._levels, self.number = levels, number
+        self.active = None if active.all() else active
         self._n_heads = active.shape[1]
 
     def __call__(self, logits: Array, mask: Array | None, log_noise: Array) -> Array:
@@ -57,8 +57,8 @@ class Chooser:
             choice = gumbel_max(z.take(level.column, 1), log_noise)
         else:
             choice = self._one_after_another(logits, mask, log_noise)
-        if self._active is not None:
-            choice *= self._active[choice @ self._number]
+        if self.active is not None:
+            choice *= self.active[choice @ self.number]
         return choice
 
     def _one_after_another(self, logits: Array, mask: Array | None, log_noise: Array) -> Array:

@@ -11,6 +11,7 @@ import os
 import stat
 import warnings
 from pathlib import Path
+from typing import Any
 
 from surefoot.errors import CodeCacheError
 
@@ -34,6 +35,16 @@ def use_private_cache() -> Path:
         codecache._precompile_header.cache_clear()
     os.environ[TORCH_VARIABLE] = str(directory)
     return directory
+
+
+def load_source(path: Path, flags: tuple[str, ...]) -> Any:
+    """The library of a C++ source, compiled on the machine it runs on, or taken from the cache of compiled code; raises
+    if the compiler fails."""
+    use_private_cache()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, while it imports its compiler
+        from torch._inductor.codecache import CppCodeCache
+    return CppCodeCache.load(path.read_text(encoding="utf-8"), needs_vec_isa=True, extra_flags=flags)
 
 
 def private_cache() -> Path:

@@ -23,7 +23,13 @@ from surefoot.algo.coefficients import Coefficients
 from surefoot.algo.objective import AddedTerms, StepMetrics, needs_divergence, objective
 from surefoot.algo.step import Step, StepResult, combine
 from surefoot.fast.code_cache import use_private_cache
-from surefoot.fast.graph_rewriting import fuse_small_products, part_biases, simplify_tanh, turn_narrow_products
+from surefoot.fast.graph_rewriting import (
+    fuse_small_products,
+    part_biases,
+    repeat_by_sections,
+    simplify_tanh,
+    turn_narrow_products,
+)
 from surefoot.policy.memory import SequenceBatch
 from surefoot.policy.policy import Policy
 
@@ -44,6 +50,7 @@ def to_machine_code(graph: GraphModule, inputs: list[Tensor]) -> Run:
     if inputs[0].device.type == "cpu":
         turn_narrow_products(graph)
     simplify_tanh(graph)
+    repeat_by_sections(graph)
     for node in graph.graph.nodes:
         node.meta.clear()  # shapes as recorded, which the compiler finds again in its own way
     options: dict[str, Any] = {
@@ -98,9 +105,10 @@ class CompiledStep(Step):
             self._numbers.copy_(torch.tensor(numbers_of(coefficients)))
             self._given = coefficients
         self.optimizer.prepare()
-        drawn = self.draw(batch.weight.shape[0])
-        rows = [*tensors_of(batch), *(x for piece in drawn for of_term in piece for x in of_term)]
-        count = batch.weight.shape[0]
+        count, rows = batch.weight.shape[0], tensors_of(batch)
+        drawn = self.draw(count)
+        if drawn:
+            rows += [x for piece in drawn for of_term in piece for x in of_term]
         if batch.sequences is not None and batch.sequences.length.shape[0] != count:
             raise ValueError(f"{batch.sequences.length.shape[0]} sequences are not padded to {count}, as many as rows")
         mask, heads = batch.mask, batch.heads

@@ -11,6 +11,8 @@ MOST_PRODUCTS = 1 << 12
 """Multiplications of a product that is written as a sum."""
 NARROW = 24
 """Columns of a product that is computed the other way round."""
+STORED = 16
+"""Entries of a reduction that is not computed anew wherever its result is used."""
 
 aten = torch.ops.aten
 
@@ -86,6 +88,32 @@ def simplify_tanh(graph: GraphModule) -> None:
             share = graph.graph.call_function(aten.reciprocal.default, (below,))
             missing = graph.graph.call_function(aten.mul.Tensor, (share, 2.0))
             whole = graph.graph.call_function(aten.rsub.Scalar, (missing, 1.0))
+        node.replace_all_uses_with(whole)
+        graph.graph.erase_node(node)
+    graph.recompile()
+
+
+def repeat_by_sections(graph: GraphModule) -> None:
+    """Write each ``x[index]`` with a constant index 0, 0, …, 1, 1, … as x's entries, each repeated, in a row.
+
+    An index is read and followed for every single entry. The entries are made by a reduction, whose result a compiled
+    function stores instead of finding it anew for every few entries.
+    """
+    for node in graph.graph.find_nodes(op="call_function", target=aten.index_select.default):
+        x, axis, index = node.args
+        if axis != 0 or index.op != "get_attr" or len(node.meta["tensor_meta"].shape) != 1:
+            continue
+        numbers, counts = torch.unique_consecutive(getattr(graph, str(index.target)), return_counts=True)
+        if not torch.equal(numbers, torch.arange(len(numbers), device=numbers.device)):
+            continue
+        with graph.graph.inserting_before(node):
+            same = graph.graph.call_function(aten.expand.default, (x, [STORED, len(numbers)]))
+            once = graph.graph.call_function(aten.amax.default, (same, [0]))
+            sections = []
+            for number, count in enumerate(counts.tolist()):
+                entry = graph.graph.call_function(aten.slice.Tensor, (once, 0, number, number + 1))
+                sections.append(graph.graph.call_function(aten.expand.default, (entry, [count])))
+            whole = graph.graph.call_function(aten.cat.default, (sections,))
         node.replace_all_uses_with(whole)
         graph.graph.erase_node(node)
     graph.recompile()

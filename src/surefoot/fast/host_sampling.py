@@ -16,6 +16,8 @@ from surefoot.actions.distribution import Array, Family
 from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.head_tables import HeadTables
 from surefoot.fast.choosing import Chooser, Level
+from surefoot.fast.compiled_choice import CompiledChoice
+from surefoot.fast.kernel import Kernel
 
 CPU = torch.device("cpu")
 
@@ -67,6 +69,14 @@ class ChoiceSampler(HostSampler):
 
     def sample(self, params: Array, mask: Array | None, noise: Array) -> Array:
         return self._chooser(self._family.is_conditional(mask))(params, mask, noise)
+
+    def compiled(
+        self, kernel: Kernel, logits: Array, mask: Array | None, noise: Array, action: Array
+    ) -> CompiledChoice | None:
+        """The kernel's drawing on storage [T, N, ...]; None where masks depend on parent actions."""
+        if self._family.is_conditional(mask):
+            return None
+        return CompiledChoice(kernel, self._chooser(False), self._family.form.sizes, logits, mask, noise, action)
 
     def _chooser(self, conditional: bool) -> Chooser:
         if conditional not in self._choosers:

@@ -304,6 +304,44 @@ void act(const Actor* actors, int64_t n_actors, int64_t n_rows, int64_t t) {
   for (int64_t i = 0; i < n_actors; ++i) act_one(actors[i], n_rows, t);
 }
 
+// Draws a choice of each head for each row by the Gumbel-max trick, from logits (those of all heads one after the other;
+// rows `stride` apart), flags of legal choices in the same order (or none), and ln of noise ~ Exponential(1),
+// [rows, heads, widest]. An inactive head takes choice 0: active (or none) [joint choices, heads] by the sum of choices
+// times `number`. Returns whether every head of every row had a legal choice.
+int64_t choose(const float* logits, int64_t stride, const uint8_t* legal, const float* log_noise, int64_t* choice,
+               int64_t n_rows, int64_t n_heads, int64_t widest, const int64_t* size, const int64_t* number,
+               const uint8_t* active) {
+  const float forbidden = -1e30f;
+  int64_t all_can = 1, n_flags = 0;
+  for (int64_t h = 0; h < n_heads; ++h) n_flags += size[h];
+  for (int64_t r = 0; r < n_rows; ++r) {
+    const float* logit = logits + r * stride;
+    const uint8_t* flag = legal ? legal + r * n_flags : nullptr;
+    int64_t* own = choice + r * n_heads;
+    int64_t joint = 0;
+    for (int64_t h = 0; h < n_heads; ++h) {
+      const float* noise = log_noise + (r * n_heads + h) * widest;
+      auto allowed = [&](int64_t i) { return flag && !flag[i] ? forbidden : logit[i]; };
+      // The largest logit is taken off first: beside a large number the noise would lose its digits.
+      float largest = allowed(0), best = -INFINITY;
+      for (int64_t i = 1; i < size[h]; ++i) largest = std::max(largest, allowed(i));
+      own[h] = 0;
+      int64_t can = flag == nullptr;
+      for (int64_t i = 0; i < size[h]; ++i) {
+        float value = allowed(i) - largest - noise[i];
+        if (flag) can |= flag[i];
+        if (value > best) best = value, own[h] = i;
+      }
+      all_can &= can;
+      joint += own[h] * number[h];
+      logit += size[h];
+      if (flag) flag += size[h];
+    }
+    for (int64_t h = 0; active && h < n_heads; ++h) own[h] *= active[joint * n_heads + h];
+  }
+  return all_can;
+}
+
 // share [R, 4H] is the input's share of the gates with both biases, weights [4H, H] are the hidden state's. states has
 // hidden states, `stride` apart, and their carries, each `gap` after its hidden state; sequence s starts from number
 // first[s]. Writes both after each row [R, H], the hidden state before it and the activated gates.

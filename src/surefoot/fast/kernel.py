@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from surefoot.fast.code_cache import use_private_cache
+from surefoot.fast.code_cache import load_source
 
 LANES = 8
 """Numbers that are computed at once; the width of a recurrent layer must be a multiple of it."""
@@ -80,6 +79,9 @@ class Kernel:
         self.lstm_forward, self.lstm_backward = library.lstm_forward, library.lstm_backward
         self.gru_forward, self.gru_backward = library.gru_forward, library.gru_backward
         self.act = library.act
+        self.choose = library.choose
+        self.choose.argtypes = [_POINTER, _NUMBER] + [_POINTER] * 3 + [_NUMBER] * 3 + [_POINTER] * 3
+        self.choose.restype = _NUMBER
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, also in another process, is the kernel of that process."""
@@ -95,9 +97,4 @@ def panels(matrix: Tensor) -> Tensor:
 @cache
 def load_kernel() -> Kernel:
     """Compile, or take from the cache of compiled code; raises if the compiler fails."""
-    use_private_cache()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, while it imports its compiler
-        from torch._inductor.codecache import CppCodeCache
-    source = Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8")
-    return Kernel(CppCodeCache.load(source, needs_vec_isa=True, extra_flags=_FLAGS))
+    return Kernel(load_source(Path(__file__).with_suffix(".cpp"), _FLAGS))

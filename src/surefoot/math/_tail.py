@@ -19,6 +19,7 @@ CVaR_1 is the mean of the q_i.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -36,12 +37,21 @@ _REACH = 9.0
 """How far below its upper end the tail integral is carried, in normal scores."""
 
 
-class Functional(NamedTuple):
-    """q_0 + Σ_i weight_i·(q_i − q_0) + (q_1 − q_0)·Σ_j node_weight_j·E(g, x_j)/E(g, z_1 − z_0)."""
+Numbers = tuple[float, ...] | tuple[tuple[float, ...], ...]
 
-    weights: tuple[float, ...]
-    node_offsets: tuple[float, ...]
-    node_weights: tuple[float, ...]
+
+class Functional(NamedTuple):
+    """q_0 + Σ_i weight_i·(q_i − q_0) + (q_1 − q_0)·Σ_j node_weight_j·E(g, x_j)/E(g, z_1 − z_0); or L of such."""
+
+    weights: Numbers
+    node_offsets: Numbers
+    node_weights: Numbers
+
+
+def together(functionals: Sequence[Functional]) -> Functional:
+    """L functionals of one form as one, for `evaluate` on quantiles [..., 1, N] -> [..., L]."""
+    weights, offsets, node_weights = zip(*functionals, strict=True)
+    return Functional(weights, offsets if offsets[0] else (), node_weights if node_weights[0] else ())
 
 
 def evaluate(functional: Functional, ascending: Tensor) -> Tensor:

@@ -79,8 +79,9 @@ def mixture_cvar_from_quantiles(q: Tensor, alpha: float) -> Tensor:
     """
     _check_alpha(alpha)
     levels = torch.logspace(math.log10(alpha / 32), 0.0, MIXTURE_LEVELS, dtype=q.dtype, device=q.device)
-    expected = torch.stack([float(b) * cvar_from_quantiles(q, min(float(b), 1.0)) for b in levels])  # ∫₀^β Q_m  [L, M]
-    low, high = expected.new_tensor(float(cvar_from_quantiles(q, alpha / 32).min())), q.max()
+    cvar = _cvar_at_levels(q, [min(b, 1.0) for b in levels.tolist()])
+    expected = levels[:, None] * cvar  # ∫₀^β Q_m  [L, M]
+    low, high = cvar[0].min(), q.max()
     best = low
     for _ in range(3):  # the maximum is flat, and a finer look around it soon finds it
         w = torch.linspace(float(low), float(high), MIXTURE_THRESHOLDS, dtype=q.dtype, device=q.device)
@@ -89,6 +90,17 @@ def mixture_cvar_from_quantiles(q: Tensor, alpha: float) -> Tensor:
         index = int(value.argmax())
         best, low, high = value[index], w[max(index - 1, 0)], w[min(index + 1, len(w) - 1)]
     return best
+
+
+def _cvar_at_levels(q: Tensor, levels: list[float]) -> Tensor:
+    """`cvar_from_quantiles` of q [M, N] at L levels at once -> [L, M]."""
+    ascending = q.sort(dim=-1).values.unsqueeze(-2)  # [M, 1, N]
+    n = q.shape[-1]
+    size = n * torch.tensor(levels, dtype=q.dtype, device=q.device)[:, None]
+    taken = (size - torch.arange(n, device=q.device)).clamp(0.0, 1.0)  # [L, N]
+    step = (ascending * taken).sum(-1) / size.squeeze(-1)
+    tail = _tail.evaluate(_tail.together([_tail.cvar_functional(n, level) for level in levels]), ascending)
+    return torch.lerp(step, tail, _tail.smoothness(ascending)).t()
 
 
 def cvar_from_atoms(probs: Tensor, atoms: Tensor, alpha: float) -> Tensor:

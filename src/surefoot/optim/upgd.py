@@ -26,6 +26,11 @@ class UPGDSettings:
     eps: float = 1e-5
 
 
+def draw_noise(out: Tensor, scale: Tensor, generator: torch.Generator) -> None:
+    """Fill with normal variables of these standard deviations."""
+    out.normal_(generator=generator).mul_(scale)
+
+
 class UPGD(Optimizer):
     """Elsayed & Mahmood 2024 (openreview.net/forum?id=sKPzAXoylB), as the authors publish it (O07).
 
@@ -45,6 +50,7 @@ class UPGD(Optimizer):
     ) -> None:
         self.settings, self.decays, self._generator = settings, decays, generator
         self._noise_scale = shaken * settings.sigma
+        self.draw = draw_noise
         self.utility, self.noise = torch.zeros_like(values), torch.zeros_like(values)
         self.steps = torch.zeros((), dtype=torch.int64, device=values.device)
         self.moments: tuple[Tensor, ...] = (
@@ -67,7 +73,7 @@ class UPGD(Optimizer):
 
     def prepare(self) -> None:
         if self.settings.sigma:
-            self.noise.normal_(generator=self._generator).mul_(self._noise_scale)
+            self.draw(self.noise, self._noise_scale, self._generator)
 
     def step_(self, values: Tensor, gradient: Tensor, learning_rate: Rate) -> None:
         settings = self.settings

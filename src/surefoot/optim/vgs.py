@@ -65,7 +65,7 @@ class VGS(Optimizer):
             self.steps.add_(1)
             self.mean.lerp_(gradient, 1 - self._beta)
             self.square.mul_(self._beta).addcmul_(gradient, gradient, value=1 - self._beta)
-            corrected: Tensor | float = 1 / (1 - self._beta ** int(self.steps))
+            seen_share: Tensor | float = 1 - self._beta ** int(self.steps)
         else:
             self.steps.add_(allowed)
             seen = torch.where(allowed, gradient, 0.0)
@@ -74,9 +74,9 @@ class VGS(Optimizer):
             self.square.lerp_(seen * seen, weight)
             # One number, found once: a compiled function stores what a reduction over enough entries gives.
             taken = self.steps.clamp(min=1).to(torch.float64)
-            corrected = (1 / (1 - torch.pow(self._beta, taken))).to(self.mean.dtype).expand(16).amax()
+            seen_share = (1 - torch.pow(self._beta, taken)).to(self.mean.dtype).expand(16).amax()
         signal = self.mean * self.mean
-        noise = (self.square / corrected - signal).clamp(min=0.0)  # both divided by the correction squared
+        noise = (self.square * seen_share - signal).clamp(min=0.0)  # both times the squared share, which cancels
         on_host = allowed is None and noise.device.type == "cpu"
         noise, signal = (self._sums(x, on_host) for x in (noise, signal))
         self.multipliers.copy_(1 / (1 + self._alpha * noise / (signal + SMALLEST)))
@@ -85,7 +85,7 @@ class VGS(Optimizer):
         """Over the elements of each tensor; by one call where nothing is recorded."""
         if on_host:
             return torch.from_numpy(np.add.reduceat(x.numpy(), self._starts))
-        return torch.stack([piece.sum() for piece in torch.split(x, self._sizes)])
+        return torch.cat([piece.sum(0, keepdim=True) for piece in torch.split(x, self._sizes)])
 
     def _scaled(self, learning_rate: Rate) -> Tensor:
         return self.multipliers.index_select(0, self._slot) * learning_rate

@@ -93,7 +93,7 @@ class Actor:
         """Legal actions [N, M]: those that stand in the observation, or else those of the envs or the caller."""
         if self._observed_masks is not None and not isinstance(given, np.ndarray):
             return self._observed_masks.read(observation)
-        return given.action_masks() if isinstance(given, Envs) else given
+        return given if given is None or isinstance(given, np.ndarray) else given.action_masks()
 
 
 class RolloutActor(ABC):
