@@ -1,6 +1,6 @@
 """The contract of `surefoot.vector.interface.Envs`: every kind of environment runs every test here.
 
-A new implementation adds a line to SOURCES in `rollout.worlds`.
+A new implementation adds a line to SOURCES in `vector.worlds`.
 """
 
 from __future__ import annotations

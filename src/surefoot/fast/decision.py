@@ -15,7 +15,7 @@ from surefoot.fast.code_cache import private_cache
 
 PAYING_STEPS = 20_000
 """Gradient steps from which ``compile = "auto"`` compiles: about twice the break-even that
-benchmarks/results/throughput.md has step_metrics."""
+benchmarks/results/throughput.md has."""
 PAYING_KERNEL_STEPS = 1_000
 """The same for the loops of a memory over time, which are compiled in a few seconds and save milliseconds each."""
 PAYING_MEMORY_ROWS = 2_000_000
