@@ -22,8 +22,8 @@ LEAST_MEAN, LEAST_ROW = 0.95, 0.85
 OLD_NAMES = {"surefoot-normalized": "surefoot-normalised"}
 """Systems that earlier commits know by another name."""
 OTHER_WORK = {
-    "batch256, surefoot-risk": "since ca4f7be tail risk has a critic of its own, which is trained too (9 of the 16 ms), "
-    "and the policy is shown the return so far (4 ms)"
+    "batch256, surefoot-risk": "since ca4f7be tail risk has a critic of its own, which is trained too (9 of the 16 "
+    "ms), and the policy is shown the return so far (4 ms)"
 }
 """Rows in which later commits do more, and what."""
 Row = dict[str, Any]
