@@ -137,6 +137,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({"observation": np.full((20, 4), np.nan)}, "observation is not finite in row 0"),
     "infinite reward": ({"reward": np.append(np.ones(19), np.inf)}, "reward is not finite in row 19"),
     "other lengths": ({"reward": np.ones(19)}, r"reward has shape \(19,\), action has 20 rows"),
+    "rewards of several": ({"reward": np.ones((20, 3))}, r"reward has shape \(20, 3\), one for each of 20 rows"),
+    "starts of several": ({"episode_start": np.ones((20, 2), bool)}, r"episode_start has shape \(20, 2\)"),
     "not an action": ({"action": np.full(20, 2)}, r"the action 2 of row 0 is not in Discrete\(2\)"),
     "half an action": ({"action": np.full(20, 0.5)}, "is not in Discrete"),
     "text": ({"note": np.array(["a"] * 20)}, "note has dtype <U1"),
@@ -173,6 +175,23 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=told):
             make_learner(imitation={"coef": 1.0, "demonstrations": str(tmp_path / name)})
+
+
+def test_broken_archives_are_refused(tmp_path: Path) -> None:
+    """By whatever words their parts fail: bytes inside, a header without an end, an unknown compression."""
+    whole = Path(written(tmp_path)).read_bytes()
+    np.savez_compressed(tmp_path / "packed.npz", action=np.random.default_rng(0).integers(0, 2, 5000))
+    packed = bytearray((tmp_path / "packed.npz").read_bytes())
+    packed[60:90] = bytes(30)
+    method = bytearray(whole)
+    method[whole.rindex(b"PK\x01\x02") + 10] = 99
+    with zipfile.ZipFile(tmp_path / "header.npz", "w") as archive:
+        archive.writestr("action.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000)
+    for name, content in (("packed", packed), ("method", method), ("cut", bytearray(whole[:200]))):
+        (tmp_path / f"{name}.npz").write_bytes(bytes(content))
+    for name in ("packed", "method", "cut", "header"):
+        with pytest.raises(ConfigError, match="cannot be read as a set of demonstrations"):
+            make_learner(imitation={"coef": 1.0, "demonstrations": str(tmp_path / f"{name}.npz")})
 
 
 def test_memory_is_not_taken_on_the_word_of_a_file(tmp_path: Path) -> None:
@@ -225,6 +244,7 @@ def test_box_actions_outside_are_refused(tmp_path: Path) -> None:
         ({"imitation": {"coef": -1.0}}, r"imitation\.coef"),
         ({"imitation": {"beta": 2.0}}, r"imitation\.beta needs imitation\.coef > 0"),
         ({"imitation": {"coef": 1.0, "beta": 0.0}}, r"imitation\.beta"),
+        ({"imitation": {"coef": 1.0, "max_weight": 1e300}}, r"imitation\.max_weight"),
         ({"imitation": {"coef": 1.0, "beta": None}}, "imitates all that it does, good or bad"),
         ({"imitation": {"coef": 1.0, "beta": None, "demonstrations": "x", "max_weight": 9.0}}, "bounds nothing"),
         ({"imitation": {"coef": 1.0, "demonstrations": "x"}, "memory": {"kind": "lstm"}}, "do not go with memory"),

@@ -190,6 +190,7 @@ def test_settings_that_cannot_act_are_refused(settings: dict[str, Any], told: st
     [
         ("CartPole-v1", ["obz"], r"no float feature 'obz' \(there are obs\).*did you mean 'obs'"),
         ("CartPole-v1", ["obs:4"], "'obs' has the entries 0 to 3"),
+        ("CartPole-v1", ["²"], "no float feature"),
         ("CartPole-v1", ["obs"], "leaves no feature"),
         ("CartPole-v1", ["0", "1", "2", "3"], "leaves no feature"),
     ],

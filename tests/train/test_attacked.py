@@ -188,3 +188,22 @@ def test_the_command_line_prints_returns_beside_the_clean_one(
     for wrong in (["--attack", "pgd"], ["--epsilon", "0.1"]):
         with pytest.raises(SystemExit):
             main([*words, *wrong])
+
+
+def test_the_clean_return_is_that_of_eval_in_the_same_env(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    PPO("Pendulum-v1", **SMALL, run={"eval_every": 32, "eval_env_kwargs": {"g": 1.0}}).learn(64, run_dir=run)
+    capsys.readouterr()
+
+    def clean(*options: str) -> tuple[float, float]:
+        common = ["eval", str(run), "--episodes", "2", "--json", *options]
+        main(common)
+        plain = json.loads(capsys.readouterr().out)["mean_reward"]
+        main([*common, "--attack", "random", "--epsilon", "0.1"])
+        return plain, json.loads(capsys.readouterr().out)["attacks"]["clean"]["mean_reward"]
+
+    for options in ((), ("--env-kwargs", '{"g": 20.0}')):
+        plain, attacked = clean(*options)
+        assert plain == attacked
+    with pytest.raises((SystemExit, ConfigError)):
+        main(["eval", str(run), "--env", "NoSuchEnv-v9", "--attack", "pgd", "--epsilon", "0.1"])

@@ -117,3 +117,21 @@ def test_a_run_on_flags_keeps_its_checkpoints(tmp_path: Path) -> None:
     agent = small(lambda: Spaced(spaces.MultiBinary(5), spaces.Discrete(2)), run={"checkpoint_every": ROWS})
     agent.learn(3 * ROWS, run_dir=tmp_path / "run")
     assert checkpoints(tmp_path / "run") == [32, 64, 96]
+
+
+@pytest.mark.parametrize("with_env", [False, True])
+def test_the_order_of_a_dict_is_kept(with_env: bool, tmp_path: Path) -> None:
+    """Gymnasium sorts the keys of a dict and not those of keywords; features must not change places."""
+    box = spaces.Box(-1.0, 1.0, (1,))
+    space = spaces.Dict(velocity=box, angle=box, image=spaces.Box(0, 255, (12, 12, 3), np.uint8))
+
+    def make() -> Spaced:
+        return Spaced(space, spaces.Discrete(5))
+
+    agent = small(make, policy={"cnn_channels": (4,)}).learn(4 * ROWS)
+    again = PPO.load(agent.save(tmp_path / "agent"), env=make if with_env else None)
+    assert [leaf.name for leaf in Layout.of(again.envs.observation_space).leaves] == ["velocity", "angle", "image"]
+    space.seed(0)
+    for _ in range(20):
+        shown = space.sample()
+        assert agent.predict(shown, deterministic=True)[0] == again.predict(shown, deterministic=True)[0]

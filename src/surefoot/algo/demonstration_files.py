@@ -30,7 +30,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
         return readers[path.suffix](path)
     except FileNotFoundError:
         raise ConfigError(f"imitation.demonstrations: no file at {path}") from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+    except ConfigError:
+        raise
+    except Exception as error:  # broken archives fail in the words of whatever unpacks them
         raise ConfigError(f"{path} cannot be read as a set of demonstrations: {error}") from None
 
 
@@ -83,7 +85,7 @@ def _read_parquet(path: Path) -> dict[str, Array]:
         if table[name].null_count:
             raise ConfigError(f"{path}: {name} has {table[name].null_count} empty cells")
         stem, _, number = name.rpartition("_")
-        if stem and number.isdigit():
+        if stem and number.isdecimal():
             groups.setdefault(stem, []).append((int(number), name))
         else:
             found[name] = table[name].to_numpy()

@@ -55,6 +55,9 @@ def load_demonstrations(
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array.reshape(rows, -1)).all(1))[0, 0])
             raise ConfigError(f"{path}: {name} is not finite in row {row}")
+    for name in ("reward", "episode_start"):
+        if name in arrays and arrays[name].size != rows:
+            raise ConfigError(f"{path}: {name} has shape {arrays[name].shape}, one for each of {rows} rows is wanted")
     observation = _observations(path, arrays, layout, rows)
     action = _stored(path, arrays["action"], action_space, family, distribution)
     mask = _masks(path, arrays, family)

@@ -179,10 +179,8 @@ def evaluate(arguments: argparse.Namespace) -> None:
         return
     with closing(_load(arguments)) as agent:
         env, env_kwargs = _evaluation_env(arguments, agent.config)
-        same_each_time = agent.config.market.data and "span" in env_kwargs
-        usual = agent.config.run.eval_episodes if same_each_time else EPISODES
         result = agent.evaluate(
-            arguments.episodes or usual,
+            arguments.episodes or _usual_episodes(agent.config, env_kwargs),
             arguments.seed,
             not arguments.stochastic,
             env=env or None,
@@ -202,6 +200,12 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
 EPISODES = 20
 """Of ``surefoot eval``."""
+
+
+def _usual_episodes(config: Config, env_kwargs: Mapping[str, Any]) -> int:
+    """A span of a market is the same each time."""
+    same_each_time = config.market.data and "span" in env_kwargs
+    return config.run.eval_episodes if same_each_time else EPISODES
 
 
 def _evaluation_env(arguments: argparse.Namespace, config: Config) -> tuple[str, dict[str, Any]]:
@@ -234,24 +238,27 @@ def _span_in_words(span: Mapping[str, Any]) -> dict[str, Any]:
 def _evaluate_attacked(arguments: argparse.Namespace) -> None:
     from surefoot.train.attacked import evaluate_attacked
 
-    episodes = arguments.episodes or EPISODES
     with closing(_load(arguments)) as agent:
+        env, env_kwargs = _evaluation_env(arguments, agent.config)
+        episodes = arguments.episodes or _usual_episodes(agent.config, env_kwargs)
         found = evaluate_attacked(
             agent,
             arguments.attack,
             arguments.epsilon,
-            arguments.episodes or EPISODES,
+            episodes,
             arguments.seed,
             not arguments.stochastic,
+            env=env or None,
+            env_kwargs=env_kwargs,
         )
-    said = {"env": agent.config.env, "timesteps": agent.num_timesteps, "epsilon": arguments.epsilon}
-    span = _span(agent.config, "", {})
+    said = {"env": env or agent.config.env, "timesteps": agent.num_timesteps, "epsilon": arguments.epsilon}
+    span = _span(agent.config, env, env_kwargs)
     if arguments.json:
         by_kind = {kind: result.summary() | {"returns": list(result.returns)} for kind, result in found.items()}
         print(json.dumps(said | span | {"seed": arguments.seed, "attacks": by_kind}))
         return
     returns = {kind: f"{result.mean:.2f} ± {result.std:.2f}" for kind, result in found.items()}
-    _table(f"{agent.config.env}: {episodes} episodes", said | _span_in_words(span) | returns)
+    _table(f"{said['env']}: {episodes} episodes", said | _span_in_words(span) | returns)
 
 
 def record(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 from pydantic import Field
 
 from surefoot.config.section import Decay, Fraction, Positive, Scheduled, Section, changed, changed_fields
@@ -44,7 +44,7 @@ class ImitationConfig(Section):
     minari:namespace/name-v0; empty imitates the agent's own rollouts."""
     beta: Annotated[float, Gt(0.0)] | None = 1.0
     """Temperature of the weights exp(A/beta); none weighs all actions alike, which is behaviour cloning."""
-    max_weight: Annotated[float, Gt(1.0)] = 20.0
+    max_weight: Annotated[float, Gt(1.0), Le(1e6)] = 20.0
     """Largest weight; A/beta is bounded by its logarithm before exp."""
 
 

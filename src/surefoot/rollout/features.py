@@ -21,7 +21,7 @@ def attackable_features(layout: Layout, fixed: Sequence[str]) -> dict[str, Tenso
     for text in fixed:
         name, colon, number = text.rpartition(":")
         if not colon:
-            name, number = (next(iter(found)), text) if text.isdigit() and len(found) == 1 else (text, "")
+            name, number = (next(iter(found)), text) if text.isdecimal() and len(found) == 1 else (text, "")
         if name not in found:
             raise ConfigError(
                 f"robust.fixed_features: the observation has no float feature {text!r} (there are "
@@ -29,7 +29,7 @@ def attackable_features(layout: Layout, fixed: Sequence[str]) -> dict[str, Tenso
             )
         if not number:
             found[name].zero_()
-        elif not number.isdigit() or int(number) >= found[name].numel():
+        elif not number.isdecimal() or int(number) >= found[name].numel():
             raise ConfigError(
                 f"robust.fixed_features: {text!r}: {name!r} has the entries 0 to {found[name].numel() - 1}"
             )

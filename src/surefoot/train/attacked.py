@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +12,7 @@ from surefoot.rollout.attack import Attack, AttackedActor
 from surefoot.rollout.features import attackable_features
 
 if TYPE_CHECKING:
+    from surefoot.rollout.make import EnvLike
     from surefoot.train.ppo import PPO
 
 
@@ -23,16 +24,18 @@ def evaluate_attacked(
     seed: int = 0,
     deterministic: bool = True,
     fixed_features: Sequence[str] | None = None,
+    env: EnvLike | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> dict[str, Evaluation]:
     """The evaluation on the same seeds without an attack (``clean``), and under each of some; ``fixed_features`` are
-    those of the agent's configuration unless others are given."""
+    those of the agent's configuration unless others are given, ``env`` and ``env_kwargs`` those of `PPO.evaluate`."""
     fixed = agent.config.robust.fixed_features if fixed_features is None else fixed_features
     attackable = attackable_features(observed_layout(agent.envs, agent.config), fixed)
     attackers = {attack: AttackedActor(agent.learner.actor, attack, epsilon, attackable, seed) for attack in attacks}
-    found = {"clean": agent.evaluate(n_episodes, seed, deterministic)}
+    found = {"clean": agent.evaluate(n_episodes, seed, deterministic, env, env_kwargs)}
     for attack, attacker in attackers.items():
         with _acting_by(agent, attacker):
-            found[attack] = agent.evaluate(n_episodes, seed, deterministic)
+            found[attack] = agent.evaluate(n_episodes, seed, deterministic, env, env_kwargs)
     return found
 
 

@@ -105,7 +105,8 @@ def _bound(bound: Array, arrays: dict[str, Array]) -> JSON:
 def _decode(encoded: JSON, arrays: Mapping[str, Array], most: int) -> spaces.Space[Any]:
     kind = encoded["kind"]
     if kind == "Dict":
-        return spaces.Dict({key: _decode(sub, arrays, most) for key, sub in encoded["spaces"]})
+        # Pairs, since Gymnasium sorts the keys of a dict, and the order is that of the features.
+        return spaces.Dict([(key, _decode(sub, arrays, most)) for key, sub in encoded["spaces"]])
     if kind == "Tuple":
         return spaces.Tuple([_decode(sub, arrays, most) for sub in encoded["spaces"]])
     if kind == "Discrete":
