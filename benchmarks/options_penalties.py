@@ -41,7 +41,7 @@ def run_penalties(contender: str, seed: int, steps: int, settings: dict[str, Any
     def watch(agent: Any, record: Any) -> None:
         rows.append({"kl": record.update.kl_last, "entropy": record.update.entropy})
         if env == "Pendulum-v1":
-            rows[-1]["std"] = agent.logger_values["train/std"] / 2.0  # the box is [−2, 2]
+            rows[-1]["std"] = agent.logger_values.get("train/std", np.nan) / 2.0  # the box is [−2, 2]; not in the first
 
     agent.learn(steps, callback=watch)
     late = rows[len(rows) // 2 :]

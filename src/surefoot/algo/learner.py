@@ -356,7 +356,10 @@ class Learner:
         found = {name: x for name, x in state.tensors.items() if not name.startswith("collector/")}
         odd = sorted(expected.keys() ^ found.keys())
         if odd:
-            raise ConfigError(f"the saved state has other tensors than this configuration: {', '.join(odd[:4])}")
+            raise ConfigError(
+                f"the saved state has other tensors than this configuration: {', '.join(odd[:4])}. An optimizer, vgs, and "
+                "loss terms such as robust keep a state: they are switched neither on nor off when an agent is loaded"
+            )
         for name, wanted in expected.items():
             given = found[name]
             of_envs = name in ENV_TENSORS and given.dim() == 1  # of how many may be another
