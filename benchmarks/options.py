@@ -22,17 +22,15 @@ from typing import Any
 
 import numpy as np
 import options_penalties
+import options_robust
 from kept_runs import RESULTS, Record, bring_up_to_date, execute, parser_of, read
 from tables import difference, estimate, machines, mean, number, scores, spread
 
 SEEDS = tuple(range(100, 110))
-EPSILON = 0.3
-"""Of the attacks on Pendulum, in standard deviations."""
 NOISE = 10.0
 """Of the noisy head's rewards, which are 0 or 1: standard deviation. Chosen, like the rates, on seeds 0 and 1."""
-ROBUST = {"kind": "sa_ppo", "epsilon": EPSILON, "coef": 1.0, "steps": 5}
 CONTENDERS: dict[str, dict[str, dict[str, Any]]] = {
-    "robust": {"plain": {}, "sa_ppo": {"robust": ROBUST}},
+    **options_robust.CONTENDERS,
     "imitation": {
         "plain": {},
         "three demonstrations": {"imitation": {"coef": "linear(1, 0)", "beta": None}},
@@ -48,9 +46,10 @@ CONTENDERS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "penalties": options_penalties.CONTENDERS,
 }
-STEPS = {"robust": 150_000, "imitation": 200_000, "noise": 40_960, "penalties": options_penalties.STEPS}
+STEPS = {**options_robust.STEPS, "imitation": 200_000, "noise": 40_960, "penalties": options_penalties.STEPS}
 MEASURED = {
-    "robust": "return under the strongest of four attacks",
+    "robust": "return on Pendulum under the strongest of four attacks",
+    "hopper": "return under the strongest of four attacks",
     "imitation": "env steps until 9 of 10 recent episodes succeed (200000 is the budget: not solved)",
     "noise": "return, that is the share of right choices of a clean and a noisy head",
     "penalties": "what each does to the quantity that it is about",
@@ -97,18 +96,7 @@ class Run:
 
 
 def run_robust(run: Run, settings: dict[str, Any]) -> Record:
-    """Pendulum with the published settings; the return of a random policy says what there is to lose."""
-    from surefoot import PPO, preset
-    from surefoot.rollout.attack import ATTACKS
-    from surefoot.train.attacked import evaluate_attacked
-
-    given = preset("Pendulum-v1") | {"normalize_observations": True} | settings
-    agent = PPO("Pendulum-v1", seed=run.seed, **given)
-    untrained = agent.evaluate(50, seed=10_000, deterministic=False).mean
-    agent.learn(run.steps)
-    found = evaluate_attacked(agent, ATTACKS, EPSILON, 50, seed=10_000)
-    returns = {kind: result.mean for kind, result in found.items()}
-    return {"mean": min(returns.values()), "returns": returns, "untrained": untrained}
+    return options_robust.run_robust(options_robust.ENVS[run.experiment], run.seed, run.steps, settings)
 
 
 def run_imitation(run: Run, settings: dict[str, Any]) -> Record:
@@ -163,6 +151,7 @@ def run_penalties(run: Run, settings: dict[str, Any]) -> Record:
 
 RUNNERS: dict[str, Callable[[Run, dict[str, Any]], Record]] = {
     "robust": run_robust,
+    "hopper": run_robust,
     "imitation": run_imitation,
     "noise": run_noise,
     "penalties": run_penalties,
@@ -245,7 +234,12 @@ def heads_table(groups: Mapping[str, list[Record]]) -> list[str]:
     return [*lines, ""]
 
 
-TABLES = {"noise": heads_table, "penalties": options_penalties.penalties_table}
+TABLES = {
+    "robust": options_robust.pendulum_table,
+    "hopper": options_robust.hopper_table,
+    "noise": heads_table,
+    "penalties": options_penalties.penalties_table,
+}
 """What an experiment shows beside the means."""
 
 
