@@ -357,7 +357,7 @@ class Learner:
         odd = sorted(expected.keys() ^ found.keys())
         if odd:
             raise ConfigError(
-                f"the saved state has other tensors than this configuration: {', '.join(odd[:4])}. An optimizer, vgs and "
+                f"the saved state has other tensors than these settings: {', '.join(odd[:4])}. An optimizer, vgs and "
                 "loss terms such as robust keep a state: they are switched neither on nor off when an agent is loaded"
             )
         for name, wanted in expected.items():
