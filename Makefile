@@ -52,7 +52,7 @@ bench-risk: setup  ## limits on worlds with known answers, into benchmarks/resul
 bench-hedging: setup  ## hedging agents beside classical rules and published figures, into benchmarks/results/hedging.md
 	$(BIN)/python benchmarks/hedging_agents.py --jobs 2
 
-bench-options: setup  ## robustness, imitation, noisy gradients, into benchmarks/results/options.md
+bench-options: $(VENV)/.peers  ## robustness, imitation, noisy gradients, into benchmarks/results/options.md
 	$(BIN)/python benchmarks/options.py
 
 bench-plasticity: $(VENV)/.peers  ## optimizers on tasks that change, into benchmarks/results/plasticity.md

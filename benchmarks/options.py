@@ -158,12 +158,16 @@ RUNNERS: dict[str, Callable[[Run, dict[str, Any]], Record]] = {
 }
 
 
+def seeds_of(experiment: str) -> tuple[int, ...]:
+    return options_robust.HOPPER_SEEDS if experiment == "hopper" else SEEDS
+
+
 def runs(experiments: list[str]) -> list[Run]:
     return [
         Run(experiment, contender, seed, STEPS[experiment])
         for experiment in experiments
         for contender in CONTENDERS[experiment]
-        for seed in SEEDS
+        for seed in seeds_of(experiment)
     ]
 
 
@@ -192,7 +196,7 @@ def write_report() -> Path:
         first: Any = None
         groups: dict[str, list[Record]] = {}
         for contender in contenders:
-            jobs = [Run(experiment, contender, seed, STEPS[experiment]) for seed in SEEDS]
+            jobs = [Run(experiment, contender, seed, STEPS[experiment]) for seed in seeds_of(experiment)]
             kept = [read(job.path(), wanted_settings) for job in jobs if job.path().exists()]
             every += kept
             if not kept:
