@@ -27,8 +27,6 @@ from kept_runs import RESULTS, Record, bring_up_to_date, execute, parser_of, rea
 from tables import difference, estimate, machines, mean, number, scores, spread
 
 SEEDS = tuple(range(100, 110))
-FEWER = {"hopper": SEEDS[:2]}
-"""Where ten would take more than two hours."""
 NOISE = 10.0
 """Of the noisy head's rewards, which are 0 or 1: standard deviation. Chosen, like the rates, on seeds 0 and 1."""
 CONTENDERS: dict[str, dict[str, dict[str, Any]]] = {
@@ -160,12 +158,16 @@ RUNNERS: dict[str, Callable[[Run, dict[str, Any]], Record]] = {
 }
 
 
+def seeds_of(experiment: str) -> tuple[int, ...]:
+    return options_robust.HOPPER_SEEDS if experiment == "hopper" else SEEDS
+
+
 def runs(experiments: list[str]) -> list[Run]:
     return [
         Run(experiment, contender, seed, STEPS[experiment])
         for experiment in experiments
         for contender in CONTENDERS[experiment]
-        for seed in FEWER.get(experiment, SEEDS)
+        for seed in seeds_of(experiment)
     ]
 
 
@@ -194,7 +196,7 @@ def write_report() -> Path:
         first: Any = None
         groups: dict[str, list[Record]] = {}
         for contender in contenders:
-            jobs = [Run(experiment, contender, seed, STEPS[experiment]) for seed in SEEDS]
+            jobs = [Run(experiment, contender, seed, STEPS[experiment]) for seed in seeds_of(experiment)]
             kept = [read(job.path(), wanted_settings) for job in jobs if job.path().exists()]
             every += kept
             if not kept:

@@ -40,7 +40,8 @@ class Registered:
         self._setting = setting
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        unchanged = core_schema.plain_serializer_function_ser_schema(lambda name: name)
+        # Not a Python function: pydantic would wrap a KeyboardInterrupt in it into an error of its own.
+        unchanged = core_schema.simple_ser_schema("any")
         return core_schema.no_info_wrap_validator_function(self._check, handler(source), serialization=unchanged)
 
     def _check(self, value: Any, ours: ValidatorFunctionWrapHandler) -> Any:
