@@ -331,3 +331,36 @@ def test_a_ppo_record_and_flat_settings_add_up_or_are_refused() -> None:
 
 def test_a_setting_given_twice_with_two_values_is_refused() -> None:
     assert "n_steps" in validation_error(n_steps=16, ppo={"n_steps": 8})
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"robust": {"epsilon": 0.1}}, "robust.epsilon cannot act without robust.kind"),
+        ({"vgs": {"beta": 0.99}}, "vgs.beta cannot act without vgs.alpha"),
+        ({"imitation": {"beta": 1.0, "max_weight": 20.0}}, "imitation.beta, imitation.max_weight cannot act without"),
+        ({"upgd": {"sigma": 0.001}}, "upgd.sigma cannot act without ppo.optimizer"),
+        ({"upgd": {"sigma": 0.001}, "ppo": {"gamma": 0.9}}, "upgd.sigma cannot act without ppo.optimizer"),
+        ({"risk": {"alpha": 0.05}}, "risk.alpha cannot act without risk.kind"),
+        ({"memory": {"hidden_size": 64}}, "memory.hidden_size cannot act without memory.kind"),
+    ],
+    ids=str,
+)
+def test_a_default_value_of_a_section_that_is_off_is_refused(settings: dict[str, Any], named: str) -> None:
+    """Whoever writes it believes that it acts; that it equals the default says nothing."""
+    assert named in complaint_in_sections(settings)
+
+
+def test_a_section_that_is_said_to_be_off_keeps_its_settings() -> None:
+    """So do all sections of a written configuration."""
+    assert from_dict(Config().model_dump()) == Config()
+    assert from_flat(robust={"kind": "none", "epsilon": 0.1}) == from_flat()
+    assert from_flat(optimizer="upgd", upgd={"sigma": 0.001}).upgd.sigma == 0.001
+
+
+def test_moments_that_forget_everything_see_no_noise() -> None:
+    assert "vgs.beta = 0.0" in validation_error(vgs={"alpha": 0.5, "beta": 0.0})
+
+
+def test_bfloat16_is_not_compiled() -> None:
+    assert "ppo.autocast" in validation_error(compile=True, autocast="bfloat16")

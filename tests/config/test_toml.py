@@ -65,12 +65,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ppo.log_ratio_bound": st.sampled_from(["clamp", "tanh"]),
     "ppo.logit_penalty": coefficients,
     "ppo.optimizer": st.sampled_from(["adam", "adamw"]),
-    "upgd.beta_utility": st.just(0.999),
-    "upgd.sigma": st.just(0.001),
-    "upgd.exempt_vectors": st.just(False),
+    "upgd.beta_utility": st.floats(0.0, 0.99),
+    "upgd.sigma": positive,
+    "upgd.exempt_vectors": st.booleans(),
     "imitation.coef": positive | coefficients.filter(lambda c: c != 0.0),
     "vgs.alpha": positive,
-    "vgs.beta": st.floats(0.0, 0.99),
+    "vgs.beta": st.floats(0.01, 0.99),
     "ppo.adam_eps": positive,
     "ppo.adam_betas": st.tuples(st.floats(0.0, 0.99), st.floats(0.0, 0.99)),
     "ppo.weight_decay": numbers,
@@ -122,6 +122,8 @@ def consistent(flat: dict[str, Any]) -> dict[str, Any]:
         flat["ppo.normalize_rewards"] = True
     if "ppo.optimizer" in flat or "ppo.decay_scope" in flat:
         flat["ppo.weight_decay"] = 0.01
+    if any(name.startswith("upgd.") for name in flat):
+        flat |= {"ppo.optimizer": "adaupgd", "ppo.weight_decay": 0.01}
     if "vgs.beta" in flat:
         flat["vgs.alpha"] = 0.5
     if "worker_timeout" in flat:

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from surefoot.config.schema import ACTING, Config, PPOConfig
 from surefoot.config.section import Section
+from surefoot.config.switches import switch_errors
 from surefoot.errors import ConfigError
 
 KNOWN_ELSEWHERE = {
@@ -74,9 +75,17 @@ def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any], acting: bool = False) -> Config:
     """Validate nested sections; ``acting`` leaves out the rules that only training needs."""
     try:
-        return Config.model_validate(dict(data), context=ACTING if acting else None)
+        config = Config.model_validate(dict(data), context=ACTING if acting else None)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
+    require_switches(data, config)
+    return config
+
+
+def require_switches(given: Mapping[str, Any], config: Config) -> None:
+    """Raise if nested settings are given of a section that they do not switch on."""
+    if found := switch_errors(given, config):
+        raise ConfigError("; ".join(found))
 
 
 def from_flat(**settings: Any) -> Config:
