@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from gymnasium import spaces
 
 from algo.building import iterate, make_learner, updates
+from surefoot import PPO
 from surefoot.algo.entropy_floor import EntropyFloor
 from surefoot.algo.kl_penalty import KLPenalty
 from surefoot.config import from_flat
 from surefoot.errors import ConfigError
 from surefoot.math.bounded import inward_clamp
 from surefoot.math.kl import k3
+from train.agents import Random
 
 
 def test_the_mean_gradient_of_the_estimate_is_that_of_the_divergence() -> None:
@@ -132,3 +135,38 @@ def test_settings_that_cannot_act_are_refused(settings: dict[str, Any], told: st
 def test_bounds_of_sigma_are_refused_where_there_is_none() -> None:
     with pytest.raises(ConfigError, match=r"std_min, policy\.std_max bound the σ of Gaussian actions"):
         make_learner("CartPole-v1", policy={"std_max": 2.0})
+
+
+DICE = {"die": spaces.Discrete(6), "sides": spaces.MultiBinary(2)}
+
+
+@pytest.mark.parametrize(
+    ("space", "settings", "largest"),
+    [
+        (spaces.Discrete(4), {}, math.log(4)),
+        (spaces.MultiDiscrete([2, 3]), {}, math.log(6)),
+        (spaces.MultiBinary(3), {}, 3 * math.log(2)),
+        (spaces.Dict(DICE), {}, math.log(6 * 4)),
+        (spaces.Box(0.0, 3.0, (2,)), {"policy": {"distribution": "beta"}}, 2 * math.log(3)),
+        (spaces.Box(0.0, 3.0, (2,)), {"policy": {"distribution": "tanh_gaussian"}}, 2 * math.log(3)),
+        (  # half-widths of 1.5, σ of 0.5 of them
+            spaces.Box(0.0, 3.0, (2,)),
+            {"policy": {"std_max": 0.5, "log_std_init": -1.0}},
+            2 * (math.log(0.75) + 0.5 * math.log(2 * math.pi * math.e)),
+        ),
+    ],
+    ids=str,
+)
+def test_a_floor_above_the_largest_entropy_is_refused(
+    space: spaces.Space[Any], settings: dict[str, Any], largest: float
+) -> None:
+    def env() -> Random:
+        return Random(action_space=space)
+
+    PPO(env, n_envs=1, n_steps=16, batch_size=16, entropy_floor=largest - 1e-3, **settings).close()
+    with pytest.raises(ConfigError, match=f"at most {largest:.4g} nats"):
+        PPO(env, n_envs=1, n_steps=16, batch_size=16, entropy_floor=largest + 1e-3, **settings)
+
+
+def test_gaussians_without_a_bound_reach_any_useful_floor() -> None:
+    PPO("Pendulum-v1", n_envs=1, n_steps=16, batch_size=16, entropy_floor=10.0).close()

@@ -23,7 +23,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "imitation": {"imitation": {"coef": "linear(0.5, 0.1)", "beta": 0.5}},
     "demonstrations": {"imitation": {"coef": 0.5, "beta": None, "demonstrations": "…"}},
     "kl penalty": {"kl_coef": 0.5, "adaptive_kl_coef": True, "target_kl": 10.0},
-    "entropy floor": {"entropy_floor": 20.0},
+    "entropy floor": {"entropy_floor": 0.0},
 }
 PARTNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "lstm": ("CartPole-v1", {"memory": {"kind": "lstm", "hidden_size": 8}}),
@@ -66,6 +66,8 @@ def settings_of(option: str, partner: str, demonstrations: Callable[[str], str])
     chosen = {name: dict(value) if isinstance(value, dict) else value for name, value in OPTIONS[option].items()}
     if option == "demonstrations":
         chosen["imitation"]["demonstrations"] = demonstrations(env)
+    if option == "entropy floor":  # which the policy is below from the start
+        chosen["entropy_floor"] = min(20.0, small(env).learner.family.max_entropy - 1e-6)
     return env, SCHEDULED | settings | chosen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import numpy as np
@@ -50,6 +51,10 @@ class BernoulliFamily(Family):
         self.action_shape = (self.n_outputs,)
         self.action_dtype = torch.int64
         self.mask_width = 0
+
+    @property
+    def max_entropy(self) -> float:
+        return self.n_outputs * math.log(2.0)
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Bernoulli:
         refuse_mask(self, mask)

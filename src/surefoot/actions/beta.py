@@ -80,6 +80,10 @@ class BetaFamily(Family):
         self.mask_width = 0
         self.inactive_action = 0.5
 
+    @property
+    def max_entropy(self) -> float:
+        return self._codec.log_volume
+
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Beta:
         refuse_mask(self, mask)
         raw_alpha, raw_beta = params.chunk(2, dim=-1)

@@ -74,6 +74,11 @@ class DiagonalGaussianFamily(Family):
         self.log_std_bounds = (math.log(low) if low > 0 else -LOG_STD_LIMIT, min(math.log(high), LOG_STD_LIMIT))
         return True
 
+    @property
+    def max_entropy(self) -> float:
+        widest = LOG_STD_LIMIT if self.log_std_bounds is None else self.log_std_bounds[1]
+        return self.n_dims * (widest + 0.5 + _HALF_LOG_2PI + self._log_unit)
+
     def bind(self, params: Tensor, mask: Tensor | None = None) -> DiagonalGaussian:
         refuse_mask(self, mask)
         mean, log_std = params.chunk(2, dim=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
@@ -134,6 +135,11 @@ class Family(ABC):
     def n_logits(self) -> int:
         """How many of the outputs, from the first, are logits; 0 for a Box."""
         return self.n_outputs if self.action_dtype == torch.int64 else 0
+
+    @property
+    def max_entropy(self) -> float:
+        """No distribution of the family has a larger entropy, in nats; infinity where none is known."""
+        return math.inf
 
     @abstractmethod
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Distribution:

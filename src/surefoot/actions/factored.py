@@ -11,6 +11,7 @@ K of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -288,6 +289,12 @@ class FactoredFamily(Family):
     def bound_std(self, low: float, high: float) -> bool:
         bounded = [part.family.bound_std(low, high) for part in self._others]
         return any(bounded)
+
+    @property
+    def max_entropy(self) -> float:
+        """As if all heads could be active at once; one that adds less than nothing might be inactive."""
+        choices = sum(math.log(size) for size in self.form.sizes)
+        return choices + sum(max(part.family.max_entropy, 0.0) for part in self._others)
 
     def bind(self, params: Tensor, mask: Tensor | None = None) -> Factored:
         if not self.form.names:

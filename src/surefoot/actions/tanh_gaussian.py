@@ -80,6 +80,10 @@ class TanhGaussianFamily(Family):
     def bound_std(self, low: float, high: float) -> bool:
         return self._normal.bound_std(low, high)
 
+    @property
+    def max_entropy(self) -> float:
+        return self._codec.log_volume
+
     def bind(self, params: Tensor, mask: Tensor | None = None) -> TanhGaussian:
         refuse_mask(self, mask)
         base = self._normal.bind(params)
