@@ -307,6 +307,7 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "imitation.beta": Trains([0.1], {"imitation.coef": 1.0}),
     "imitation.max_weight": Trains([1.01], {"imitation.coef": 1.0}),
     "imitation.demonstrations": Elsewhere("algo/test_imitation.py"),
+    "imitation.fingerprint": Elsewhere("train/test_recording.py"),
     "vgs.alpha": Trains([0.5, 0.1]),
     "vgs.beta": Trains([0.5], {"vgs.alpha": 0.5}),
     "ppo.adam_eps": Trains([1e-2]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from surefoot import PPO
 from surefoot.cli.main import main
 from surefoot.errors import ConfigError
+from surefoot.train import recording
 from surefoot.train.recording import record
 
 SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "compile": False}
@@ -57,6 +59,80 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "demos.npz").read_text() == "mine"
     with pytest.raises(ConfigError, match="at least 1"):
         record(agent, tmp_path / "new.npz", 0)
+
+
+def test_a_place_that_cannot_be_written_is_known_before_anything_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = PPO("CartPole-v1", **SMALL)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("an episode was played")
+
+    monkeypatch.setattr(recording, "record_episodes", refused)
+    with pytest.raises(ConfigError, match=r"cannot write .*File name too long"):
+        record(agent, tmp_path / ("x" * 300 + ".npz"), 1)
+
+
+def test_what_was_not_recorded_whole_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    agent = PPO("CartPole-v1", **SMALL)
+    with monkeypatch.context() as patched:
+        patched.setattr(recording, "record_episodes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            record(agent, tmp_path / "demos.npz", 1)
+    monkeypatch.setattr(recording, "save_demonstrations", full)
+    with pytest.raises(ConfigError, match="No space left"):
+        record(agent, tmp_path / "demos.npz", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_goes_on_with_the_demonstrations_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A relative path is kept as the absolute one, other content is refused, another place is not."""
+    teacher = PPO("CartPole-v1", **SMALL)
+    monkeypatch.chdir(tmp_path)
+    record(teacher, Path("demos.npz"), 2, seed=0)
+    record(teacher, Path("others.npz"), 2, seed=50)
+    given = ["--imitation.demonstrations", "demos.npz", "--imitation.coef", "0.5", "--compile", "false"]
+    small = ["--n-envs", "2", "--ppo.n-steps", "16", "--ppo.batch-size", "16", "--quiet"]
+    main(["train", "CartPole-v1", "--run-dir", "run", "--total-timesteps", "64", *given, *small])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    go_on = ["resume", str(tmp_path / "run"), "--quiet", "--total-timesteps"]
+    main([*go_on, "96"])
+    kept = (tmp_path / "demos.npz").read_bytes()
+    (tmp_path / "demos.npz").write_bytes((tmp_path / "others.npz").read_bytes())
+    with pytest.raises(SystemExit):
+        main([*go_on, "128"])
+    assert "other demonstrations than those that the training began with" in capsys.readouterr().err
+    (elsewhere / "moved.npz").write_bytes(kept)
+    main([*go_on, "128", "--demonstrations", "moved.npz"])
+    assert "continuing exactly" in capsys.readouterr().err
+
+
+def test_other_demonstrations_are_taken_if_they_are_named(tmp_path: Path) -> None:
+    teacher = PPO("CartPole-v1", **SMALL)
+    for name, seed in (("first", 0), ("second", 50)):
+        record(teacher, tmp_path / f"{name}.npz", 2, seed)
+    pupil = PPO("CartPole-v1", **SMALL, imitation={"coef": 1.0, "demonstrations": str(tmp_path / "first.npz")})
+    pupil.learn(32).save(tmp_path / "pupil")
+    (tmp_path / "first.npz").write_bytes((tmp_path / "second.npz").read_bytes())
+    again = PPO.load(tmp_path / "pupil")
+    with pytest.raises(ConfigError, match="other demonstrations"):
+        again.learn(32)
+    assert again.num_timesteps == 32, "it is known before a step is made"
+    PPO.load(tmp_path / "pupil", imitation={"demonstrations": str(tmp_path / "second.npz")}).learn(32)
+    settings = {"coef": 1.0, "demonstrations": str(tmp_path / "first.npz"), "fingerprint": "0" * 64}
+    with pytest.raises(ConfigError, match=r"not imitation\.fingerprint"):
+        PPO("CartPole-v1", **SMALL, imitation=settings)
 
 
 def test_actions_of_several_parts_are_refused_with_a_reason(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ an array.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import zipfile
 from pathlib import Path
@@ -34,6 +35,19 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise
     except Exception as error:  # broken archives fail in the words of whatever unpacks them
         raise ConfigError(f"{path} cannot be read as a set of demonstrations: {error}") from None
+
+
+def sha256_of(path: Path) -> str:
+    """Of the bytes of a file."""
+    if not path.exists():
+        raise ConfigError(f"imitation.demonstrations: no file at {path}")
+    if not path.is_file():  # a pipe would be waited for
+        raise ConfigError(f"imitation.demonstrations: {path} is no file")
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigError(f"imitation.demonstrations: cannot read {path}: {error.strerror}") from None
 
 
 def refuse_above_limit(path: Path | str, size: int) -> None:

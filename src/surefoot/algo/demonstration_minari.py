@@ -32,7 +32,7 @@ def read_minari(source: str, layout: Layout) -> dict[str, Array]:
         raise ConfigError(
             f"imitation.demonstrations = {source!r} needs Minari and h5py: pip install 'surefoot[minari]'"
         ) from None
-    path = _file_of(source)
+    path = file_of(source)
     try:
         with h5py.File(path, "r") as file:
             return _arrays(source, _columns(file, layout))
@@ -40,7 +40,8 @@ def read_minari(source: str, layout: Layout) -> dict[str, Array]:
         raise ConfigError(f"{source}: {path} cannot be read as Minari's HDF5: {error}") from None
 
 
-def _file_of(source: str) -> Path:
+def file_of(source: str) -> Path:
+    """The file that holds a data set."""
     name = source.removeprefix(PREFIX)
     root = Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
     folder = root / name

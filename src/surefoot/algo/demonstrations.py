@@ -18,8 +18,8 @@ from surefoot.actions.box import BoundedBoxCodec, BoxCodec
 from surefoot.actions.distribution import Family
 from surefoot.actions.factored import FactoredFamily
 from surefoot.actions.heads import nearest
-from surefoot.algo.demonstration_files import read_arrays
-from surefoot.algo.demonstration_minari import PREFIX, read_minari
+from surefoot.algo.demonstration_files import read_arrays, sha256_of
+from surefoot.algo.demonstration_minari import PREFIX, file_of, read_minari
 from surefoot.errors import ConfigError, EnvError
 from surefoot.spaces import Array, Layout
 
@@ -39,11 +39,21 @@ class Demonstrations(NamedTuple):
     """[N] discounted to the end of the episode; None if the file has no rewards."""
 
 
+def is_minari(source: str) -> bool:
+    """Whether it names a Minari data set, not a file."""
+    return source.startswith(PREFIX)
+
+
+def fingerprint_of(source: str) -> str:
+    """sha256 of the file that holds the demonstrations."""
+    return sha256_of(file_of(source) if is_minari(source) else Path(source))
+
+
 def load_demonstrations(
     path: Path, layout: Layout, action_space: spaces.Space[Any], family: Family, distribution: str, gamma: float
 ) -> Demonstrations:
     """Read a file, or a data set that is named ``minari:…``; a `ConfigError` says what does not fit the env."""
-    arrays = read_minari(str(path), layout) if str(path).startswith(PREFIX) else read_arrays(path)
+    arrays = read_minari(str(path), layout) if is_minari(str(path)) else read_arrays(path)
     rows = len(arrays["action"]) if "action" in arrays else 0
     if not rows:
         raise ConfigError(f"{path}: there is no demonstration in it (no array `action`, or an empty one)")

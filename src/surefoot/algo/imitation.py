@@ -79,8 +79,9 @@ class DemonstrationImitation(LossTerm):
         self._generator, self._device, self._load = generator, device, load
         self._raw: dict[str, Array] = {}
 
-    def load(self) -> None:
-        """Read the file: before training, or when an agent that was loaded to act is trained after all."""
+    def prepare(self) -> None:
+        if self._raw:
+            return
         demonstrations = self._load()
         self._raw = demonstrations.observation
         self._action, self._mask = as_tensors(demonstrations, self._device)
@@ -99,9 +100,7 @@ class DemonstrationImitation(LossTerm):
         }
 
     def begin(self, advantages: Tensor, weight: Tensor) -> None:
-        if not self._raw:
-            self.load()
-        elif self._normalizer is not None:
+        if self._normalizer is not None:
             self._seen = self._normalized()
 
     def draw(self, n_rows: int) -> tuple[Tensor, ...]:

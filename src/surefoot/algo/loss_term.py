@@ -77,7 +77,10 @@ class LossTerm(ABC):
     def __call__(self, inputs: TermInputs, numbers: Sequence[Tensor | float], drawn: Sequence[Tensor]) -> TermResult:
         """The loss of B rows. ``numbers`` are its own as they stand in this update; ``drawn`` is what `draw` gave."""
 
-    def begin(self, advantages: Tensor, weight: Tensor) -> None:  # noqa: B027 - most have nothing to do
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to do
+        """Before training, perhaps several times: read what only training needs; a mistake in it is an error here."""
+
+    def begin(self, advantages: Tensor, weight: Tensor) -> None:  # noqa: B027
         """Before an update on rows [T·N] with these normalized advantages."""
 
     def draw(self, n_rows: int) -> tuple[Tensor, ...]:

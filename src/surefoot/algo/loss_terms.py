@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from surefoot.algo.demonstrations import Demonstrations, load_demonstrations
+from surefoot.algo.demonstrations import Demonstrations, fingerprint_of, load_demonstrations
 from surefoot.algo.entropy_floor import EntropyFloor
 from surefoot.algo.imitation import DemonstrationImitation, OwnImitation
 from surefoot.algo.kl_penalty import KLPenalty
@@ -59,8 +59,14 @@ def _kl_penalty(context: TermContext) -> LossTerm | None:
 
 
 def _entropy_floor(context: TermContext) -> LossTerm | None:
-    floor = context.config.ppo.entropy_floor
-    return None if floor is None else EntropyFloor(floor)
+    floor, most = context.config.ppo.entropy_floor, context.family.max_entropy
+    if floor is None:
+        return None
+    if floor >= most:
+        raise ConfigError(
+            f"ppo.entropy_floor = {floor:g} is out of reach: the entropy of these actions is at most {most:.4g} nats"
+        )
+    return EntropyFloor(floor)
 
 
 def _own_imitation(context: TermContext) -> LossTerm | None:
@@ -77,6 +83,12 @@ def _demonstrations(context: TermContext) -> LossTerm | None:
 
     def load() -> Demonstrations:
         path, policy = Path(imitation.demonstrations), config.policy
+        if imitation.fingerprint and (found := fingerprint_of(imitation.demonstrations)) != imitation.fingerprint:
+            raise ConfigError(
+                f"{path} holds other demonstrations than those that the training began with: its sha256 is {found}, "
+                f"theirs {imitation.fingerprint}. Put the old file back, or name this one when the agent is loaded: "
+                "PPO.load(…, imitation=dict(demonstrations=…))"
+            )
         loaded = load_demonstrations(
             path, context.layout, context.action_space, context.family, policy.distribution, config.ppo.gamma
         )
@@ -91,7 +103,7 @@ def _demonstrations(context: TermContext) -> LossTerm | None:
     parts = load, context.family, context.normalizer, generator, context.device
     term = DemonstrationImitation(imitation.coef, imitation.beta, imitation.max_weight, *parts)
     if context.trains:
-        term.load()
+        term.prepare()
     return term
 
 

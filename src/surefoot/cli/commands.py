@@ -39,7 +39,7 @@ def train(arguments: argparse.Namespace) -> None:
 
     run_dir = arguments.run_dir or _fresh_directory(config.env)
     agent = PPO(config.env, config=config, encoder=_encoder(arguments, config))
-    _go(agent, partial(Run.create, run_dir, config), arguments.quiet)
+    _go(agent, partial(Run.create, run_dir, agent.config), arguments.quiet)
 
 
 def _market_config(config: Config) -> Config:
@@ -129,6 +129,7 @@ def resume(arguments: argparse.Namespace) -> None:
 
 def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     from surefoot.train.checkpoint import from_snapshot
+    from surefoot.train.demonstrations import at_another_place, without_demonstrations_place
     from surefoot.train.market import moved, without_place
     from surefoot.train.ppo import PPO
     from surefoot.train.run import Run, latest_checkpoint, read_config, require_unchanged
@@ -137,6 +138,7 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     config = read_config(arguments.run)
     total = arguments.total_timesteps if arguments.total_timesteps is not None else config.total_timesteps
     config = moved(from_dict(config.model_dump(exclude_none=True) | {"total_timesteps": total}), arguments.data)
+    config = at_another_place(config, arguments.demonstrations)
     require_no_code_in_evaluation(config, str(arguments.run), arguments.trust_module)
     try:
         found = latest_checkpoint(arguments.run)
@@ -151,9 +153,11 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     for path, reason in found.skipped:
         say(f"passed over {path}: {reason}")
     saved = from_snapshot(found.snapshot, found.manifest)
-    require_unchanged(arguments.run, without_place(config), without_place(saved.config))
+    placeless = [without_demonstrations_place(without_place(x)) for x in (config, saved.config)]
+    require_unchanged(arguments.run, *placeless)
     place = config.env_kwargs.get("data") if config.env_kwargs.get("fingerprint") else None
-    config = moved(saved.config, place).model_copy(update={"total_timesteps": total, "run": config.run})
+    kept = {"total_timesteps": total, "run": config.run, "imitation": config.imitation}
+    config = moved(saved.config, place).model_copy(update=kept)
     agent = PPO.restore(saved._replace(config=config), trusted=arguments.trust_module)
     if agent.num_timesteps >= total:
         agent.close()

@@ -155,9 +155,19 @@ def build_parser() -> Parser:  # one statement for each option
     demo.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where the picture goes")
     demo.add_argument("--seed", type=whole_number, default=0, help="of the training (default: 0)")
 
-    for command in (resume, evaluate, record):
+    _add_files([resume, evaluate, record], [train, resume, evaluate, record])
+    resume.add_argument("--demonstrations", metavar="FILE", help="where the demonstrations are now, if they were moved")
+    for name, command in commands.choices.items():
+        if name != "market":  # its own commands do so themselves
+            command.set_defaults(parser=command)
+    return parser
+
+
+def _add_files(of_runs: Sequence[Parser], of_envs: Sequence[Parser]) -> None:
+    """What a file names: prices that may have been moved, and code that a person must name too."""
+    for command in of_runs:
         command.add_argument("--data", metavar="FILE", help="where the prices of a market are now, if they were moved")
-    for command in (train, resume, evaluate, record):
+    for command in of_envs:
         command.add_argument(
             "--trust-module",
             action="append",
@@ -165,10 +175,6 @@ def build_parser() -> Parser:  # one statement for each option
             metavar="NAME",
             help="a module that the env of a file may be imported from; may be given several times",
         )
-    for name, command in commands.choices.items():
-        if name != "market":  # its own commands do so themselves
-            command.set_defaults(parser=command)
-    return parser
 
 
 def _see_working_directory() -> None:

@@ -30,7 +30,7 @@ class VGSConfig(Section):
 
     alpha: Annotated[float, Ge(0.0)] = 0.0
     """Weight of noise/signal in the multiplier 1/(1 + alpha·noise/signal); 0 turns it off."""
-    beta: Decay = 0.99
+    beta: Annotated[Decay, Gt(0.0)] = 0.99
     """Decay of the running moments of the gradient."""
 
 
@@ -42,6 +42,9 @@ class ImitationConfig(Section):
     demonstrations: str = ""
     """File with demonstrations, .npz or .parquet (`surefoot record` makes one), or a Minari data set on this machine,
     minari:namespace/name-v0; empty imitates the agent's own rollouts."""
+    fingerprint: str = ""
+    """sha256 that the file of the demonstrations must have; empty takes what is there. The configuration of a run has
+    it."""
     beta: Annotated[float, Gt(0.0)] | None = 1.0
     """Temperature of the weights exp(A/beta); none weighs all actions alike, which is behaviour cloning."""
     max_weight: Annotated[float, Gt(1.0), Le(1e6)] = 20.0
@@ -102,6 +105,8 @@ def _imitation_errors(config: Config) -> list[str]:
     if given and not imitation.coef:
         return [f"imitation.{', imitation.'.join(given)} needs imitation.coef > 0"]
     found = []
+    if imitation.fingerprint and not imitation.demonstrations:
+        found.append("imitation.fingerprint needs imitation.demonstrations")
     if imitation.coef and imitation.beta is None and not imitation.demonstrations:
         found.append(
             "imitation.beta = none on the agent's own rollouts imitates all that it does, good or bad: set "

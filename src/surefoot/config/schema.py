@@ -450,6 +450,8 @@ def _other_errors(config: Config) -> list[str]:
         found.append("ppo.reward_clip needs ppo.normalize_rewards = true")
     found += _run_errors(config) + _memory_errors(config) + critic_errors(config) + risk_errors(config.risk)
     found += market_errors(config.market)
+    if ppo.autocast is not None and config.compile is True:
+        found.append('compile = true: networks in bfloat16 (ppo.autocast) cannot be compiled; set compile = "auto"')
     if policy.distribution == "beta" and (changed(policy, "log_std_init") or policy.state_dependent_std):
         found.append('policy.distribution = "beta" has no standard deviation: drop log_std_init, state_dependent_std')
     inert = [name for name in ("activation", "layer_norm") if changed(policy, name)]

@@ -177,6 +177,8 @@ class PPO:
     def require_envs(self) -> None:
         """Make the training envs of a loaded agent that has none yet, and check that it can be trained in them."""
         require_trainable(self.config)
+        for term in self.learner.terms:
+            term.prepare()
         if not isinstance(self.envs, DescribedEnvs):
             return
         if self._env is None:

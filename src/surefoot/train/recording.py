@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,27 @@ def record(agent: PPO, path: Path, n_episodes: int, seed: int = 0, deterministic
     """Play whole episodes and write them as demonstrations; what was written."""
     if path.suffix != ".npz":
         raise ConfigError(f"demonstrations are written as .npz, not as {path.name!r}")
-    if path.exists():
-        raise ConfigError(f"{path} exists already: choose another name, nothing is overwritten")
-    if not path.parent.is_dir():
-        raise ConfigError(f"there is no directory {path.parent}")
-    envs = agent.evaluations.single(1)
-    act = acting(agent.learner, 1, seed, deterministic)
-    arrays = record_episodes(envs, act, agent.learner.actor.masks, n_episodes, seed)
-    envs.close()
-    save_demonstrations(path, arrays)
+    try:
+        path.open("xb").close()  # before anything is played, which may take long
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already: choose another name, nothing is overwritten") from None
+    except FileNotFoundError:
+        raise ConfigError(f"there is no directory {path.parent}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with closing(agent.evaluations.single(1)) as envs:
+            act = acting(agent.learner, 1, seed, deterministic)
+            arrays = record_episodes(envs, act, agent.learner.actor.masks, n_episodes, seed)
+        _save(path, arrays)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
     return arrays
+
+
+def _save(path: Path, arrays: dict[str, Array]) -> None:
+    try:
+        save_demonstrations(path, arrays)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None

@@ -15,6 +15,7 @@ from gymnasium.vector import VectorEnv
 
 from surefoot.actions.heads import heads_of
 from surefoot.config import Config, MarketConfig, RunConfig, from_dict, from_flat, merge, nested
+from surefoot.config.load import require_switches
 from surefoot.config.market_presets import MARKET_ID
 from surefoot.config.risk_rules import limit_name
 from surefoot.config.schema import training_contradictions
@@ -25,6 +26,7 @@ from surefoot.rollout.make import EnvLike, own_n_envs, require_env
 from surefoot.rollout.recipe import Recipe, recipe_of
 from surefoot.spaces import Layout
 from surefoot.store import jsontext
+from surefoot.train.demonstrations import with_demonstrations
 from surefoot.train.footprint import require_memory
 from surefoot.train.market import plan_market, require_market_env
 from surefoot.vector.interface import Envs
@@ -69,6 +71,7 @@ def settled(env: EnvLike, config: Config) -> Config:
     config = _with_instance(env, config) if n_envs is not None else _with_maker(env, config)
     if config.market.data and not config.env_kwargs.get("fingerprint"):
         config = _with_market(env, config)
+    config = with_demonstrations(config)
     _require_json("env_kwargs", config.env_kwargs)
     _require_json("run.eval_env_kwargs", config.run.eval_env_kwargs)
     require_device(config)
@@ -112,7 +115,11 @@ def overridden(config: Config, overrides: dict[str, Any]) -> Config:
     """A saved configuration with other settings; what decides the networks and their inputs cannot change."""
     given = nested(overrides)
     changed = merge(config.model_dump(), given)
+    names_demonstrations = "imitation.demonstrations" in flat_names(given)
+    if names_demonstrations and "imitation.fingerprint" not in flat_names(given):
+        changed["imitation"]["fingerprint"] = ""
     saved, config = config, from_dict(changed, acting=True)
+    require_switches(given, config)
     for name in flat_names(given):
         if (name.startswith(FIXED_SECTIONS) and name != "policy.encoder") or name in FIXED:
             raise ConfigError(f"{name} is part of what was saved and cannot be another when it is loaded: leave it out")
@@ -120,7 +127,7 @@ def overridden(config: Config, overrides: dict[str, Any]) -> Config:
         raise ConfigError(
             f"risk.{unit} may be another number when it is loaded, but what it is a limit of is part of what was saved"
         )
-    return config
+    return with_demonstrations(config) if names_demonstrations else config
 
 
 FIXED_SECTIONS = ("policy.", "market.")
