@@ -14,9 +14,9 @@ from kept_runs import Record
 from tables import Floats, difference, estimate, mean, number, spread
 
 ENVS = {"robust": "Pendulum-v1", "hopper": "Hopper-v5"}
-STEPS = {"robust": 1_000_000, "hopper": 500_000}
-HOPPER_SEEDS = (100, 101)
-"""As many as 45 minutes of one core carry."""
+STEPS = {"robust": 1_000_000, "hopper": 1_000_000}
+HOPPER_SEEDS = (100, 101, 102, 103)
+"""As many as an hour and a half of one core carry."""
 N_EPISODES = 50
 CONTENDERS: dict[str, dict[str, dict[str, Any]]] = {
     "robust": {

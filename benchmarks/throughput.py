@@ -65,6 +65,7 @@ COMPARISONS: dict[str, list[str]] = {
     "batch256": ["surefoot-scalar", "surefoot-risk"],
     "options": OPTIONS,
     "options-wide": OPTIONS,
+    **{workload: ["surefoot-eager", "surefoot-bfloat16"] for workload in WORKLOADS if workload.startswith("bfloat16")},
 }
 GOALS = [
     ("cartpole", "surefoot", "sb3", 4.0),
@@ -218,13 +219,23 @@ def option_costs(results: Results) -> list[str]:
         "|---|--:|--:|",
     ]
     for system in OPTIONS[1:]:
-        cells = []
-        for workload in ("options", "options-wide"):
-            found = results.get(workload, {})
-            costs = [statistics.median(found[name]["cpus"]) for name in (system, "surefoot") if name in found]
-            cells.append(f"{costs[0] / costs[1]:.2f}" if len(costs) == 2 else "not run")
+        cells = [_cost(results.get(workload, {}), system, "surefoot") for workload in ("options", "options-wide")]
         lines.append(f"| {system.removeprefix('surefoot-')} | {' | '.join(cells)} |")
+    lines += ["", "bfloat16 (`ppo.autocast`) by float32, both in plain torch, by width of the two hidden layers:", ""]
+    lines += ["| width | rows of a minibatch | bfloat16 |", "|--:|--:|--:|"]
+    for workload, systems in COMPARISONS.items():
+        if "surefoot-bfloat16" in systems:
+            shape, cost = WORKLOADS[workload], _cost(results.get(workload, {}), "surefoot-bfloat16", "surefoot-eager")
+            lines.append(f"| {shape.hidden[0]} | {shape.batch_size} | {cost} |")
     return [*lines, ""]
+
+
+def _cost(found: dict[str, dict[str, Any]], system: str, without: str) -> str:
+    """Median CPU time of a system by that of another."""
+    if system not in found or without not in found:
+        return "not run"
+    first, second = (statistics.median(found[name]["cpus"]) for name in (system, without))
+    return f"{first / second:.2f}"
 
 
 def made_by(results: Results, made: dict[str, str]) -> list[str]:

@@ -74,6 +74,10 @@ WORKLOADS = {
         "CartPole-v1", n_envs=64, n_steps=128, batch_size=2048, n_epochs=4, hidden=(256, 256), still=True
     ),
 }
+WORKLOADS |= {  # few epochs, since nothing of it is compiled
+    f"bfloat16-{width}": Workload("CartPole-v1", batch_size=rows, n_epochs=2, hidden=(width, width), still=True)
+    for width, rows in {64: 64, 512: 256, 1024: 512}.items()
+}
 ATTACK_STEPS = 5
 """K of SA-PPO."""
 
@@ -234,6 +238,7 @@ def build(system: str, workload: Workload) -> tuple[Callable[[int], None], Calla
         "surefoot-imitation": {"compile": True, "imitation": {"coef": 0.1}},
         "surefoot-robust": {"compile": True, "robust": {"kind": "sa_ppo", "units": "raw", "steps": ATTACK_STEPS}},
         "surefoot-kl-penalty": {"compile": True, "kl_coef": 0.1},
+        "surefoot-bfloat16": {"compile": False, "autocast": "bfloat16"},
     }
     if system == "surefoot-demonstrations":
         kinds[system] = {"compile": True, "imitation": {"coef": 0.1, "demonstrations": record_at_random(workload)}}
