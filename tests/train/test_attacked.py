@@ -166,7 +166,8 @@ def test_bad_attacks_are_refused() -> None:
     agent = PPO("CartPole-v1", **SMALL)
     for attacks, epsilon, told in (
         (("pgdd",), 0.1, "unknown attack 'pgdd'"),
-        (("pgd",), -0.1, "epsilon must be a number of at least 0"),
+        (("pgd",), -0.1, "epsilon must be a number from 0"),
+        (("pgd",), 1e39, "epsilon must be a number from 0"),
         (("pgd",), float("nan"), "epsilon must be"),
     ):
         with pytest.raises(ConfigError, match=told):
@@ -182,12 +183,70 @@ def test_the_command_line_prints_returns_beside_the_clean_one(
     said = json.loads(capsys.readouterr().out)
     assert set(said["attacks"]) == {"clean", "random", "pgd"}
     assert said["epsilon"] == 0.1
+    assert (said["units"], said["fixed_features"]) == ("raw", [])
     assert len(said["attacks"]["pgd"]["returns"]) == 2
     main([*words, "--attack", "critic", "--epsilon", "0.1"])
     assert "critic" in capsys.readouterr().out
     for wrong in (["--attack", "pgd"], ["--epsilon", "0.1"]):
         with pytest.raises(SystemExit):
             main([*words, *wrong])
+
+
+def test_the_command_line_says_what_is_attacked_in_which_units(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    robust = {"kind": "sa_ppo", "fixed_features": ["0", 1]}
+    PPO("CartPole-v1", **SMALL, normalize_observations=True, robust=robust).learn(32, run_dir=tmp_path / "run")
+    words = ["eval", str(tmp_path / "run"), "--episodes", "1", "--attack", "random", "--epsilon", "0.1"]
+    for options, expected in (([], ["0", "1"]), (["--fixed-features", "obs:2"], ["obs:2"]), (["--fixed-features"], [])):
+        main([*words, *options, "--json"])
+        said = json.loads(capsys.readouterr().out)
+        assert (said["units"], said["fixed_features"]) == ("normalized", expected)
+    main(words)
+    assert "standard deviations" in capsys.readouterr().out
+    for wrong in (["--fixed-features", "obz:2"], ["--fixed-features", "7"]):
+        with pytest.raises(SystemExit):
+            main([*words, *wrong])
+    with pytest.raises(SystemExit):
+        main([*words[:2], "--fixed-features", "0"])
+
+
+def test_pgd_sees_the_clipping_of_a_box_among_other_actions() -> None:
+    """At the upper bound of the box, a push further up changes nothing."""
+
+    class Two(Follow):
+        action_space: Any = spaces.Dict({"to": Follow.action_space, "stop": spaces.Discrete(2)})
+
+    agent = PPO(Two, **SMALL, policy={"hidden_sizes": ()})
+    family = agent.learner.family
+    layer: Any = agent.learner.policy.output.linear
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))  # two logits, and the mean of the box
+        layer.bias.zero_()
+    observation = {"obs": np.full((20, 2), 0.5, np.float32)}  # the mean action is 1
+    attacker = AttackedActor(agent.learner.actor, "pgd", 0.25, {"obs": torch.ones(2)})
+    actions, _ = attacker(observation, None, None, None, torch.Generator(), True)
+    assert family.head_names == ("stop", "to")
+    assert actions["to"] == pytest.approx(np.full((20, 1), 0.5), abs=1e-5)
+
+
+def test_a_feature_that_never_varied_is_left_alone() -> None:
+    """It has no standard deviation that ε could count."""
+
+    class Constant(Follow):
+        def _show(self) -> Any:
+            shown = super()._show()
+            shown[1] = 1.0
+            return shown
+
+    agent = PPO(Constant, **SMALL, normalize_observations=True, robust={"kind": "sa_ppo", "epsilon": 0.5}).learn(64)
+    attacker = AttackedActor(agent.learner.actor, "random", 0.3, {"obs": torch.ones(2)})
+    observation = {"obs": np.array([[0.3, 1.0]], np.float32)}
+    changed = attacker._changed(observation, None, None, None, None)["obs"] - observation["obs"]
+    assert changed[0, 0] != 0.0
+    assert changed[0, 1] == 0.0
+    (term,) = agent.learner.terms
+    assert [x.tolist() for x in term.tensors()] == [[1.0, 0.0]]
 
 
 def test_the_clean_return_is_that_of_eval_in_the_same_env(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

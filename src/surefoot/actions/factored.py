@@ -286,6 +286,15 @@ class FactoredFamily(Family):
             mask if joint_entropy and tables.conditional else None,
         )
 
+    def received(self, params: Tensor) -> Tensor:
+        parts = params.clone()
+        for part in self._others:
+            own = part.family.received(torch.cat([params[..., part.outputs], params[..., part.state_independent]], -1))
+            n_outputs = part.family.n_outputs
+            parts[..., part.outputs] = own[..., :n_outputs]
+            parts[..., part.state_independent] = own[..., n_outputs:]
+        return parts
+
     def bound_std(self, low: float, high: float) -> bool:
         bounded = [part.family.bound_std(low, high) for part in self._others]
         return any(bounded)

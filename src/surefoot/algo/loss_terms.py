@@ -113,13 +113,21 @@ def _robust(context: TermContext) -> LossTerm | None:
         return None
     return RobustKL(
         robust.coef,
-        f"warmup({robust.ramp}, {robust.epsilon})" if robust.ramp else robust.epsilon,
+        _ramped(robust.epsilon, robust.ramp),
         robust.steps,
         attackable_features(context.layout, robust.fixed_features),
         context.family,
+        context.normalizer,
         random_stream(config.seed, "robust"),
         context.device,
     )
+
+
+def _ramped(value: float, share: float) -> float | str:
+    """From 0 to a value over a share of training."""
+    if share == 1.0:
+        return f"linear(0, {value})"
+    return f"warmup({share}, {value})" if share else value
 
 
 LOSS_TERMS: dict[type[LossTerm], Callable[[TermContext], LossTerm | None]] = {

@@ -9,17 +9,19 @@ import torch
 from torch import Tensor
 
 from surefoot.algo.loss_term import LossTerm, TermInputs, TermMetric, TermResult
-from surefoot.math.adversary import Perturbation, projected_ascent
+from surefoot.math.adversary import Perturbation, ascent_on_both_sides
 
 if TYPE_CHECKING:
     from surefoot.actions.distribution import Family
+    from surefoot.vector.normalize import ObservationNormalizer
 
 
 class RobustKL(LossTerm):
-    """max KL(π(s) ‖ π(ŝ)) over |ŝ − s| ≤ ε in every attackable feature, found by `projected_ascent`.
+    """max KL(π(s) ‖ π(ŝ)) over |ŝ − s| ≤ ε in every attackable feature, found by `ascent_on_both_sides`.
 
     π(s) is constant here, as in the authors' code: the perturbed policy is drawn to the clean one, which the surrogate
-    alone moves. With memory the whole sequences are perturbed.
+    alone moves. With memory the whole sequences are perturbed. A feature that never varied has no standard deviation
+    for ε to count, and stays as it is.
     """
 
     name = "robust"
@@ -40,12 +42,22 @@ class RobustKL(LossTerm):
         n_steps: int,
         attackable: Mapping[str, Tensor],
         family: Family,
+        normalizer: ObservationNormalizer | None,
         generator: torch.Generator,
         device: torch.device,
     ) -> None:
         super().__init__(coefficient, epsilon)
         self._n_steps, self._family, self._generator, self._device = n_steps, family, generator, device
-        self._attackable = {name: x.to(device) for name, x in attackable.items()}
+        self._allowed, self._normalizer = {name: x.to(device) for name, x in attackable.items()}, normalizer
+        self._attackable = {name: x.clone() for name, x in self._allowed.items()}
+
+    def begin(self, advantages: Tensor, weight: Tensor) -> None:
+        if self._normalizer is not None:
+            for name, x in self._attackable.items():
+                x.copy_(self._allowed[name] * torch.from_numpy(self._normalizer.varies(name)).to(x))
+
+    def tensors(self) -> Sequence[Tensor]:
+        return list(self._attackable.values())
 
     def draw(self, n_rows: int) -> tuple[Tensor, ...]:
         """Where each search begins, in units of its steps: uniform in [−1, 1]."""
@@ -68,7 +80,7 @@ class RobustKL(LossTerm):
             return divergence(perturbation) * counts
 
         start = dict(zip(self._attackable, drawn, strict=True))
-        found = projected_ascent(counted, start, epsilon, self._n_steps, self._attackable)
+        found = ascent_on_both_sides(counted, start, epsilon, self._n_steps, self._attackable)
         loss = divergence(found.perturbation)
         size = torch.as_tensor(epsilon, dtype=loss.dtype, device=loss.device)
         return TermResult(loss, (loss, found.first, size))

@@ -93,7 +93,9 @@ class Step(ABC):
         """What each loss term needs, for each of the pieces."""
         if not self.terms:
             return []
-        return [[term.draw(size) for term in self.terms] for size in self.piece_sizes(n_rows)]
+        sizes = self.piece_sizes(n_rows)
+        drawn = [[torch.split(x, sizes) for x in term.draw(n_rows)] for term in self.terms]  # O01: as for the whole
+        return [[tuple(x[i] for x in of_term) for of_term in drawn] for i in range(len(sizes))]
 
     def pieces(self, batch: Batch) -> list[Batch]:
         """The batch as it is differentiated: advantages normalized, cut to ``micro_batch_size`` rows."""

@@ -178,6 +178,8 @@ def evaluate(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--episodes must be at least 1, got {arguments.episodes}")
     if (arguments.attack is None) != (arguments.epsilon is None):
         raise ConfigError("--attack and --epsilon go together: what is done, and how far")
+    if arguments.fixed_features is not None and not arguments.attack:
+        raise ConfigError("--fixed-features is for --attack: what an attack leaves alone")
     if arguments.attack:
         _evaluate_attacked(arguments)
         return
@@ -252,17 +254,26 @@ def _evaluate_attacked(arguments: argparse.Namespace) -> None:
             episodes,
             arguments.seed,
             not arguments.stochastic,
+            arguments.fixed_features,
             env=env or None,
             env_kwargs=env_kwargs,
         )
+    fixed = agent.config.robust.fixed_features if arguments.fixed_features is None else arguments.fixed_features
     said = {"env": env or agent.config.env, "timesteps": agent.num_timesteps, "epsilon": arguments.epsilon}
+    said["units"] = "normalized" if agent.config.ppo.normalize_observations else "raw"
+    said["fixed_features"] = list(fixed)
     span = _span(agent.config, env, env_kwargs)
     if arguments.json:
         by_kind = {kind: result.summary() | {"returns": list(result.returns)} for kind, result in found.items()}
         print(json.dumps(said | span | {"seed": arguments.seed, "attacks": by_kind}))
         return
     returns = {kind: f"{result.mean:.2f} ± {result.std:.2f}" for kind, result in found.items()}
-    _table(f"{said['env']}: {episodes} episodes", said | _span_in_words(span) | returns)
+    in_words = {
+        "epsilon": f"{arguments.epsilon:g} {'standard deviations' if said['units'] == 'normalized' else 'of the env'}",
+        "fixed_features": ", ".join(fixed) or "none",
+    }
+    shown = {key: in_words.get(key, value) for key, value in said.items() if key != "units"}
+    _table(f"{said['env']}: {episodes} episodes", shown | _span_in_words(span) | returns)
 
 
 def record(arguments: argparse.Namespace) -> None:

@@ -117,16 +117,7 @@ def build_parser() -> Parser:  # one statement for each option
     evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
     evaluate.add_argument("--best", action="store_true", help="the best agent by evaluation instead of the last")
     evaluate.add_argument("--json", action="store_true", help="print JSON")
-    evaluate.add_argument(
-        "--attack",
-        nargs="+",
-        choices=["random", "fgsm", "pgd", "critic"],
-        metavar="KIND",
-        help="also play while observations are changed: random, fgsm, pgd, critic; needs --epsilon",
-    )
-    evaluate.add_argument(
-        "--epsilon", type=float, metavar="E", help="largest change of a feature, in units of what the policy sees"
-    )
+    _add_attacks(evaluate)
 
     record = commands.add_parser(
         "record", help="write demonstrations", description="Play episodes and write them as a demonstration set."
@@ -161,6 +152,30 @@ def build_parser() -> Parser:  # one statement for each option
         if name != "market":  # its own commands do so themselves
             command.set_defaults(parser=command)
     return parser
+
+
+def _add_attacks(evaluate: Parser) -> None:
+    """Changed observations, for ``eval``."""
+    evaluate.add_argument(
+        "--attack",
+        nargs="+",
+        choices=["random", "fgsm", "pgd", "critic"],
+        metavar="KIND",
+        help="also play while observations are changed: random, fgsm, pgd, critic; needs --epsilon",
+    )
+    evaluate.add_argument(
+        "--epsilon",
+        type=float,
+        metavar="E",
+        help="largest change of a feature, in standard deviations if the run normalizes observations, else in units of "
+        "the env",
+    )
+    evaluate.add_argument(
+        "--fixed-features",
+        nargs="*",
+        metavar="F",
+        help="what --attack leaves alone, as robust.fixed_features (default: those of the run)",
+    )
 
 
 def _add_files(of_runs: Sequence[Parser], of_envs: Sequence[Parser]) -> None:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from surefoot.config.section import Decay, Fraction, Positive, Scheduled, Section, changed, changed_fields
+from surefoot.config.section import (
+    Decay,
+    Fraction,
+    Positive,
+    Scheduled,
+    Section,
+    changed,
+    changed_fields,
+    is_zero,
+)
 
 if TYPE_CHECKING:
     from surefoot.config.schema import Config, PolicyConfig
@@ -65,9 +74,17 @@ class RobustConfig(Section):
     ramp: Fraction = 0.75
     """Share of training in which epsilon rises from 0 to its value; 0 has it from the start."""
     fixed_features: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Features that nobody can change: names of observation leaves, leaf:index for one entry, or the index alone."""
+    """Features that nobody can change: names of observation leaves, leaf:index for one entry, the index alone, or a
+    name out of the env's observation_columns."""
     units: Literal["normalized", "raw"] = "normalized"
     """Of epsilon: normalized needs ppo.normalize_observations; raw are the units of the env."""
+
+    @field_validator("fixed_features", mode="before")
+    @classmethod
+    def _index_is_a_name(cls, value: Any) -> Any:
+        if isinstance(value, str | int):
+            value = [value]
+        return tuple(str(x) if type(x) is int else x for x in value) if isinstance(value, list | tuple) else value
 
 
 def option_errors(config: Config) -> list[str]:
@@ -102,7 +119,7 @@ def _vgs_errors(config: Config) -> list[str]:
 def _imitation_errors(config: Config) -> list[str]:
     imitation = config.imitation
     given = changed_fields(imitation, "coef")
-    if given and not imitation.coef:
+    if given and is_zero(imitation.coef):
         return [f"imitation.{', imitation.'.join(given)} needs imitation.coef > 0"]
     found = []
     if imitation.fingerprint and not imitation.demonstrations:
@@ -128,7 +145,7 @@ def _robust_errors(config: Config) -> list[str]:
     if robust.kind == "none":
         return [f'robust.{", robust.".join(given)} needs robust.kind: "sa_ppo"'] if given else []
     found = []
-    if robust.coef == 0.0:
+    if is_zero(robust.coef):
         found.append("robust.coef = 0 leaves nothing of robust.kind: drop it, or raise coef")
     if robust.units == "normalized" and not config.ppo.normalize_observations:
         found.append(

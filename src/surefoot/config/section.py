@@ -69,6 +69,11 @@ def no_decay(value: float | str) -> float | str:
     return value
 
 
+def is_zero(value: float | str) -> bool:
+    """Whether a number, or every value of a schedule, is 0."""
+    return not any(parse_schedule(value).all_values())
+
+
 Coefficient = Annotated[float | str, within(0.0)]
 """A number or a schedule (see `surefoot.config.schedule`), never negative."""
 Scheduled = Annotated[Coefficient, AfterValidator(no_decay)]

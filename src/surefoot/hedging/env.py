@@ -60,6 +60,11 @@ class HedgingVector(VectorEnv[Array, Array, Array]):
         """Names and units of the observation's columns."""
         return self._book.units
 
+    @property
+    def observation_columns(self) -> tuple[str, ...]:
+        """Names of what is observed, in order."""
+        return self.units.names
+
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
@@ -110,6 +115,11 @@ class Hedging(gymnasium.Env[Array, Array]):
     def units(self) -> Units:
         """Names and units of the observation's columns."""
         return self._book.units
+
+    @property
+    def observation_columns(self) -> tuple[str, ...]:
+        """Names of what is observed, in order."""
+        return self.units.names
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)

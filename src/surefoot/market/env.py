@@ -218,6 +218,11 @@ class MarketEnv(gymnasium.Env[Observation, Any]):
             self.action_masks = self._masks
 
     @property
+    def observation_columns(self) -> tuple[str, ...]:
+        """Names of what is observed, in order."""
+        return self.batch.observation_columns
+
+    @property
     def statistics(self) -> FeatureStatistics:
         """What scales the features."""
         return self.batch.statistics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import numpy as np
@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from surefoot.errors import ConfigError
-from surefoot.math.adversary import Perturbation, projected_ascent
+from surefoot.math.adversary import Perturbation, ascent_on_both_sides, projected_ascent
 from surefoot.policy.memory import SequenceBatch
 from surefoot.rollout.actor import Acted, Actor
 from surefoot.spaces import CONTEXT_LEAF, Array
 
 Attack = Literal["random", "fgsm", "pgd", "critic"]
 ATTACKS: tuple[Attack, ...] = get_args(Attack)
+MAX_EPSILON = 1e9
+"""Beyond any use, and far from where float32 overflows."""
 N_STEPS = 10
 """Of the attacks that search."""
 
@@ -38,11 +40,14 @@ class AttackedActor:
     ) -> None:
         if attack not in ATTACKS:
             raise ConfigError(f"unknown attack {attack!r}; there are {', '.join(ATTACKS)}")
-        if not (np.isfinite(epsilon) and epsilon >= 0.0):
-            raise ConfigError(f"epsilon must be a number of at least 0, got {epsilon}")
+        if not 0.0 <= epsilon <= MAX_EPSILON:
+            raise ConfigError(f"epsilon must be a number from 0 to {MAX_EPSILON:g}, got {epsilon}")
         self.actor, self.attack, self.epsilon = actor, attack, epsilon
         self.context = actor.context
         self._attackable = {name: x.to(actor.device) for name, x in attackable.items()}
+        if actor.normalizer is not None:  # a feature that never varied has no std for ε to count
+            for name, x in self._attackable.items():
+                self._attackable[name] = x * torch.from_numpy(actor.normalizer.varies(name)).to(x)
         self._generator = torch.Generator().manual_seed(seed)
 
     def __call__(
@@ -117,27 +122,17 @@ class AttackedActor:
             return projected_ascent(divergence, uniform, self.epsilon, 1, self._attackable).perturbation
         if self.attack == "critic":
             return projected_ascent(badness, uniform, self.epsilon, N_STEPS, self._attackable).perturbation
-        # A divergence has a maximum on either side of s. One at random would do little: the pushes of an episode cancel
-        # out, and half of them may be to where actions are clipped.
-        opposite = {name: -x for name, x in uniform.items()}
-        sides = [
-            projected_ascent(divergence, start, self.epsilon, N_STEPS, self._attackable).perturbation
-            for start in (uniform, opposite)
-        ]
         played = family.bind(family.received(parameters), mask)
 
         def effect(perturbation: Perturbation) -> Tensor:
             changed = policy.step(shown(perturbation), state).parameters
             return played.kl(family.bind(family.received(changed), mask))
 
-        return _larger(effect, *sides)
-
-
-def _larger(objective: Callable[[Perturbation], Tensor], one: Perturbation, other: Perturbation) -> Perturbation:
-    """Of each row, the one where an objective [B] is larger."""
-    with torch.no_grad():
-        better = objective(other) > objective(one)
-    return {name: torch.where(better.view(-1, *[1] * (x.dim() - 1)), other[name], x) for name, x in one.items()}
+        # One side at random would do little: the pushes of an episode cancel out, and half of them may be to where
+        # actions are clipped.
+        return ascent_on_both_sides(
+            divergence, uniform, self.epsilon, N_STEPS, self._attackable, judge=effect
+        ).perturbation
 
 
 def _state(actor: Actor, state: Array | None, start: Array | None, n: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,28 +13,39 @@ from surefoot.spaces import Layout
 
 
 def attackable_features(layout: Layout, fixed: Sequence[str]) -> dict[str, Tensor]:
-    """1 where a feature may be changed, by leaf of float numbers; ``fixed`` names leaves, or ``leaf:i`` one entry of a
-    flattened leaf. With one leaf only ``i`` is enough."""
+    """1 where a feature may be changed, by leaf of float numbers; ``fixed`` is as `entries_of` reads it."""
     found = {leaf.name: torch.ones(leaf.shape) for leaf in layout.leaves if leaf.is_continuous}
     if not found:
         raise ConfigError("robust: the env's observations hold no float numbers that could be perturbed")
     for text in fixed:
-        name, colon, number = text.rpartition(":")
-        if not colon:
-            name, number = (next(iter(found)), text) if text.isdecimal() and len(found) == 1 else (text, "")
-        if name not in found:
-            raise ConfigError(
-                f"robust.fixed_features: the observation has no float feature {text!r} (there are "
-                f"{', '.join(found)}){nearest(name, list(found))}"
-            )
-        if not number:
-            found[name].zero_()
-        elif not number.isdecimal() or int(number) >= found[name].numel():
-            raise ConfigError(
-                f"robust.fixed_features: {text!r}: {name!r} has the entries 0 to {found[name].numel() - 1}"
-            )
-        else:
-            found[name].view(-1)[int(number)] = 0.0
+        name, entries = entries_of(text, {name: x.numel() for name, x in found.items()})
+        found[name].view(-1)[entries] = 0.0
     if not any(bool(x.any()) for x in found.values()):
         raise ConfigError("robust.fixed_features leaves no feature that may be perturbed")
     return {name: x for name, x in found.items() if bool(x.any())}
+
+
+def entries_of(text: str, sizes: Mapping[str, int], columns: Sequence[str] = ()) -> tuple[str, list[int]]:
+    """Which entries of which flattened leaf are meant: a leaf is all of its own, ``leaf:i`` is one.
+
+    With one leaf only, ``i`` is enough, and so is one of the ``columns`` that the env names; without its ``[-i]`` it is
+    that feature at every step of a window.
+    """
+    if text in sizes:
+        return text, list(range(sizes[text]))
+    only = next(iter(sizes))
+    named = [i for i, column in enumerate(columns) if column == text or column.rpartition("[")[0] == text]
+    if named and len(sizes) == 1:
+        return only, named
+    name, colon, number = text.rpartition(":")
+    if not colon and len(sizes) == 1:
+        name, number = only, text
+    if name not in sizes or not number.isdecimal():
+        known = list(dict.fromkeys([*sizes, *(column.partition("[")[0] for column in columns)]))
+        raise ConfigError(
+            f"robust.fixed_features: the observation has no float feature {text!r} (there are {', '.join(known)})"
+            f"{nearest(text, known)}"
+        )
+    if int(number) >= sizes[name]:
+        raise ConfigError(f"robust.fixed_features: {text!r}: {name!r} has the entries 0 to {sizes[name] - 1}")
+    return name, [int(number)]

@@ -45,6 +45,7 @@ from surefoot.train.setup import (
     settled,
     trusted_encoder,
     with_encoder_by_name,
+    with_feature_indices,
 )
 from surefoot.train.signals import Interrupted
 from surefoot.train.trust import require_no_code, require_no_code_in_evaluation
@@ -95,8 +96,9 @@ class PPO:
 
     def _assemble(self, env: EnvLike | None, config: Config, envs: Envs, encoder: EncoderClass | None = None) -> None:
         """Around envs that are made, or only described."""
-        self._env, self.config = env, config
+        self._env = env
         try:
+            self.config = config = with_feature_indices(config, envs)
             if not isinstance(envs, DescribedEnvs):
                 require_memory(config, envs.layout)
             with explaining_memory(config):

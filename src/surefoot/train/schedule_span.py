@@ -49,12 +49,24 @@ def require_learnable(learner: Learner, target: int) -> dict[str, float]:
     return ends
 
 
+SCHEDULED = (
+    "learning_rate",
+    "critic_learning_rate",
+    "clip_range",
+    "clip_range_vf",
+    "ent_coef",
+    "vf_coef",
+    "kl_coef",
+    "logit_penalty",
+)
+"""Settings of the section ppo that may be schedules."""
+
+
 def end_values(learner: Learner) -> dict[str, float]:
     """With what each schedule ends; constants are none."""
     ppo, risk = learner.config.ppo, learner.config.risk
-    settings: dict[str, float | str | None] = {
-        name: getattr(ppo, name) for name in ("learning_rate", "clip_range", "clip_range_vf", "ent_coef", "vf_coef")
-    }
+    settings: dict[str, float | str | None] = {name: getattr(ppo, name) for name in SCHEDULED}
+    settings |= {"robust.coef": learner.config.robust.coef, "imitation.coef": learner.config.imitation.coef}
     settings |= {f"head_ent_coefs[{name!r}]": value for name, value in ppo.head_ent_coefs.items()}
     if learner.risk is not None:
         settings["risk.multiplier_lr"] = risk.multiplier_lr

@@ -14,6 +14,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
 from surefoot.actions.heads import heads_of
+from surefoot.algo.build import observed_layout
 from surefoot.config import Config, MarketConfig, RunConfig, from_dict, from_flat, merge, nested
 from surefoot.config.load import require_switches
 from surefoot.config.market_presets import MARKET_ID
@@ -22,6 +23,7 @@ from surefoot.config.schema import training_contradictions
 from surefoot.config.section import changed
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.policy.own_encoder import EncoderClass, import_encoder, name_of
+from surefoot.rollout.features import entries_of
 from surefoot.rollout.make import EnvLike, own_n_envs, require_env
 from surefoot.rollout.recipe import Recipe, recipe_of
 from surefoot.spaces import Layout
@@ -87,6 +89,19 @@ def _with_market(env: EnvLike, config: Config) -> Config:
     if config.env_kwargs or config.run.eval_env_kwargs:
         raise ConfigError("env_kwargs and run.eval_env_kwargs come from the section market here: leave them out")
     return plan_market(config).config
+
+
+def with_feature_indices(config: Config, envs: Envs) -> Config:
+    """The configuration with features by index that only these envs know by name: a loaded agent has no envs."""
+    fixed, columns = config.robust.fixed_features, envs.observation_columns
+    if not fixed or not columns:
+        return config
+    sizes = {leaf.name: math.prod(leaf.shape) for leaf in observed_layout(envs, config).leaves if leaf.is_continuous}
+    if not sizes:
+        return config  # which the term says
+    places = [entries_of(text, sizes, columns) for text in fixed]
+    indices = tuple(f"{leaf}:{i}" for leaf, entries in places for i in entries)
+    return config.model_copy(update={"robust": config.robust.model_copy(update={"fixed_features": indices})})
 
 
 def adopted(env: EnvLike | None, config: Config) -> Config:

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from surefoot.errors import FOREIGN, EnvError, EnvRaisedError, EnvStateError
 from surefoot.spaces import Array, Layout, mismatch, row_of
 from surefoot.vector.codes import code_bounds, unknown_code
+from surefoot.vector.columns import declared_columns
 from surefoot.vector.env_state import capture, require_small, restore
 from surefoot.vector.guard import as_number
 from surefoot.vector.infos import RowInfos
@@ -40,6 +41,7 @@ class EnvGroup(Envs):
         self.action_space = self.envs[0].action_space
         self.action_heads = declared_heads(self.envs[0])
         self.layout = Layout.of(self.observation_space)
+        self.observation_columns = declared_columns(self.envs[0], self.layout)
         self._first_index = first_index
         self._steps = [0] * self.n_envs
         self._observation = self.layout.empty(self.n_envs, raw=True) if storage is None else storage

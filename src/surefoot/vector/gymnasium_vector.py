@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from surefoot.errors import FOREIGN, EnvError, EnvStateError
 from surefoot.spaces import Array, Layout, mismatch, real_numbers, row_of
 from surefoot.vector.codes import code_bounds, unknown_code
+from surefoot.vector.columns import declared_columns
 from surefoot.vector.env_state import Resumable, capture_own, require_small, restore_own
 from surefoot.vector.group import require_dict
 from surefoot.vector.infos import NO_INFO, ColumnInfos, Flags, Infos, RowInfos
@@ -36,6 +37,7 @@ class VectorEnvs(Envs):
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space
         self.layout = Layout.of(self.observation_space)
+        self.observation_columns = declared_columns(env, self.layout)
         bounds = ((leaf, code_bounds(leaf)) for leaf in self.layout.leaves)
         self._codes = [(leaf, limits) for leaf, limits in bounds if limits is not None]
         self.mode = _autoreset_mode(env)

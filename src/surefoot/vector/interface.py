@@ -89,6 +89,8 @@ class Envs(ABC):
     layout: Layout
     action_heads: tuple[HeadSpec, ...] | None = None
     """How the parts of an action depend on each other, if the env declares it."""
+    observation_columns: tuple[str, ...] = ()
+    """Names of the numbers of an observation that is one array, if the env declares them."""
 
     @cached_property
     def mask_form(self) -> MaskForm:

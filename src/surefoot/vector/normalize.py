@@ -66,6 +66,12 @@ class ObservationNormalizer:
         std: Array = 1.0 / self._scale[name][1]
         return std
 
+    def varies(self, name: str) -> NDArray[np.bool_]:
+        """Which entries of a continuous leaf have a standard deviation; the others keep their unit."""
+        moments = self.moments[name]
+        found: NDArray[np.bool_] = moments.std.numpy() > TINY[self._raw[name]] * np.abs(moments.mean.numpy())
+        return found
+
     def finish_rollout(self) -> Drift:
         """End of an update: take in what the rollout saw."""
         before = self._finished
@@ -104,10 +110,9 @@ class ObservationNormalizer:
 
     def _freeze(self) -> None:
         for name, moments in self.moments.items():
-            std = moments.std.numpy()
             # A feature that never varied keeps its unit: there is no std to scale by.
-            raw = self._raw[name]
-            inverse = np.where(std > TINY[raw] * np.abs(moments.mean.numpy()), 1 / np.maximum(std, 1e-30), 1.0)
+            raw, std = self._raw[name], moments.std.numpy()
+            inverse = np.where(self.varies(name), 1 / np.maximum(std, 1e-30), 1.0)
             self._scale[name] = (moments.mean.numpy().astype(raw), inverse.astype(raw))
 
 
