@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from algo.building import estimates_of, iterate, make_learner
+from surefoot import PPO
 from surefoot.algo.demonstrations import Demonstrations
 from surefoot.algo.imitation import DemonstrationImitation, weights
 from surefoot.algo.learner import Learner
 from surefoot.config import from_flat
 from surefoot.errors import ConfigError
+from train.agents import Random
 
 
 def written(path: Path, **changes: Any) -> str:
@@ -133,7 +137,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "empty": ({"action": np.zeros(0, np.int64), "observation": np.zeros((0, 4))}, "there is no demonstration in it"),
     "no actions": ({"action": None}, "there is no demonstration"),
     "of another space": ({"observation": np.zeros((20, 3))}, r"rows of shape \(3,\), the env's have \(4,\)"),
-    "another name": ({"observation": None, "obervation": np.zeros((20, 4))}, "observation 'obs' is missing"),
+    "another name": (
+        {"observation": None, "obervation": np.zeros((20, 4))},
+        "nothing reads an array 'obervation'.*did you mean 'observation'",
+    ),
+    "no observations": ({"observation": None}, "observation 'obs' is missing"),
+    "a name too many": ({"episode_starts": np.ones(20, bool)}, "'episode_starts'.*did you mean 'episode_start'"),
+    "one number": ({"action": np.int64(1)}, "there is no demonstration"),
+    "returns without end": ({"reward": np.full(20, 1e308)}, "reward is so large"),
     "NaN": ({"observation": np.full((20, 4), np.nan)}, "observation is not finite in row 0"),
     "infinite reward": ({"reward": np.append(np.ones(19), np.inf)}, "reward is not finite in row 19"),
     "other lengths": ({"reward": np.ones(19)}, r"reward has shape \(19,\), action has 20 rows"),
@@ -141,8 +152,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "starts of several": ({"episode_start": np.ones((20, 2), bool)}, r"episode_start has shape \(20, 2\)"),
     "not an action": ({"action": np.full(20, 2)}, r"the action 2 of row 0 is not in Discrete\(2\)"),
     "half an action": ({"action": np.full(20, 0.5)}, "is not in Discrete"),
-    "text": ({"note": np.array(["a"] * 20)}, "note has dtype <U1"),
-    "objects": ({"note": np.array([{}] * 20, dtype=object)}, "cannot be read as a set of demonstrations"),
+    "text": ({"reward": np.array(["a"] * 20)}, "reward has dtype <U1"),
+    "objects": ({"reward": np.array([{}] * 20, dtype=object)}, "holds Python objects, which are code"),
     "no legal choice": ({"mask": np.zeros((20, 2), bool)}, "mask of row 0 leaves no legal choice"),
     "an illegal action": (
         {"mask": np.stack([np.ones(20, bool), np.arange(20) != 7], 1)},
@@ -232,6 +243,86 @@ def test_parquet_columns_that_are_no_numbers_are_refused(tmp_path: Path, column:
         make_learner(imitation={"coef": 1.0, "demonstrations": str(tmp_path / "demos.parquet")})
 
 
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({f"observation_{i}": np.zeros(5) for i in (0, 1, 3, 7)}, "observation has columns numbered 0, 1, 3, 7"),
+        ({"action_0": np.zeros(5, np.int64)}, "action has columns numbered 0, and a column action"),
+    ],
+)
+def test_parquet_columns_count_without_a_gap(tmp_path: Path, columns: dict[str, Any], told: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"action": np.ones(5, np.int64)} | columns)
+    parquet.write_table(table, tmp_path / "demos.parquet")
+    with pytest.raises(ConfigError, match=told):
+        make_learner(imitation={"coef": 1.0, "demonstrations": str(tmp_path / "demos.parquet")})
+
+
+IMAGES = spaces.Box(0, 255, (16, 15, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "told"),
+    [
+        (spaces.Discrete(16), np.array([3, 40]), r"observation is 40 in row 1, which is not in Discrete\(16\)"),
+        (spaces.Discrete(16), np.array([-1, 3]), "observation is -1 in row 0"),
+        (spaces.Discrete(16), np.array([0.5, 3.0]), r"observation is 0\.5 in row 0"),
+        (spaces.MultiDiscrete([2, 3]), np.array([[1, 2], [1, 3]]), r"observation is \[1, 3\] in row 1"),
+        (IMAGES, np.zeros((2, 3, 16, 15), np.uint8), r"rows of shape \(3, 16, 15\), the env's have \(16, 15, 3\)"),
+        (IMAGES, np.full((2, 16, 15, 3), 300.0), "in row 0, which is not in Box"),
+        (spaces.Box(-1, 1, (2, 3)), np.zeros((2, 3, 2)), r"rows of shape \(3, 2\)"),
+    ],
+)
+def test_observations_of_another_space_are_refused(
+    tmp_path: Path, space: spaces.Space[Any], observation: Any, told: str
+) -> None:
+    path = written(tmp_path, observation=observation, action=np.zeros(2, np.int64), reward=None, episode_start=None)
+    imitation = {"coef": 1.0, "demonstrations": path, "beta": None}
+    with pytest.raises(ConfigError, match=told):
+        make_learner(lambda: Random(space, spaces.Discrete(2)), imitation=imitation)
+
+
+def test_masks_of_actions_that_are_no_choices_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, observation=np.zeros((20, 3)), action=np.zeros((20, 1)), mask=np.ones((20, 2), bool))
+    with pytest.raises(ConfigError, match="mask is for choices among n"):
+        make_learner("Pendulum-v1", imitation={"coef": 1.0, "demonstrations": path})
+
+
+def test_bits_are_imitated(tmp_path: Path) -> None:
+    bits = np.tile([[1, 0, 1]], (20, 1))
+    path = written(tmp_path, observation=np.zeros((20, 2), np.float32), action=bits)
+    imitation = {"coef": 10.0, "demonstrations": path, "beta": None}
+    learner = make_learner(
+        lambda: Random(spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)), imitation=imitation, learning_rate=1e-2
+    )
+    iterate(learner, 10)
+    logits = learner.policy.action_parameters({"obs": torch.zeros(1, 2)})
+    assert (logits[0] > 1.0).tolist() == [True, False, True]
+
+
+def test_files_that_are_no_files_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "zeros.npz").symlink_to("/dev/zero")
+    for name in ("pipe.npz", "zeros.npz"):
+        with pytest.raises(ConfigError, match="is no file"):
+            PPO("CartPole-v1", imitation={"coef": 1.0, "demonstrations": tmp_path / name})
+
+
+def test_without_a_policy_loss_there_is_no_ratio(tmp_path: Path) -> None:
+    """As long as no reward was seen, which is what demonstrations are for."""
+    path = written(tmp_path, observation=np.zeros((20, 2), np.float32), reward=None)
+    imitation = {"coef": 1.0, "demonstrations": path, "beta": None}
+    learner = make_learner(
+        lambda: Random(spaces.Box(-1, 1, (2,)), spaces.Discrete(2), scale=0.0),
+        imitation=imitation,
+        critic={"popart": True},
+    )
+    (record,) = iterate(learner, 1)
+    assert math.isnan(record.update.values["train/imitation_ratio"])
+    assert record.update.values["train/imitation_loss"] > 0.0
+
+
 def test_box_actions_outside_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, observation=np.zeros((20, 3)), action=np.full((20, 1), 2.5))
     with pytest.raises(ConfigError, match=r"the action \[2\.5\] of row 0 is outside of Box"):
@@ -248,6 +339,14 @@ def test_box_actions_outside_are_refused(tmp_path: Path) -> None:
         ({"imitation": {"coef": 1.0, "beta": None}}, "imitates all that it does, good or bad"),
         ({"imitation": {"coef": 1.0, "beta": None, "demonstrations": "x", "max_weight": 9.0}}, "bounds nothing"),
         ({"imitation": {"coef": 1.0, "demonstrations": "x"}, "memory": {"kind": "lstm"}}, "do not go with memory"),
+        ({"imitation": {"coef": 1.0, "beta": 1e-50}}, r"imitation\.beta"),
+        (
+            {
+                "imitation": {"coef": 1.0, "demonstrations": "x"},
+                "risk": {"kind": "cvar_objective", "observe_return": True},
+            },
+            r"do not go with risk\.observe_return",
+        ),
     ],
 )
 def test_settings_that_cannot_act_are_refused(settings: dict[str, Any], told: str) -> None:

@@ -158,6 +158,20 @@ def rewrite(data: Path, what: str) -> None:
         elif what == "link":
             del episode["actions"]
             episode["actions"] = h5py.ExternalLink("/etc/passwd", "/")
+        elif what == "external":
+            (data.parent / "other.bin").write_bytes(bytes(16))
+            del episode["actions"]
+            other = [(str(data.parent / "other.bin"), 0, 16)]
+            episode.create_dataset("actions", (2,), np.int64, external=other)
+        elif what == "virtual":
+            with h5py.File(data.parent / "other.h5", "w") as elsewhere:
+                elsewhere["actions"] = np.zeros(2, np.int64)
+            layout = h5py.VirtualLayout((2,), np.int64)
+            layout[:] = h5py.VirtualSource(str(data.parent / "other.h5"), "actions", (2,))
+            del episode["actions"]
+            episode.create_virtual_dataset("actions", layout)
+        elif what == "gap":
+            out.move("episode_1", "episode_2")
         elif what == "text":
             del episode["actions"]
             episode["actions"] = ["a", "b"]
@@ -175,6 +189,9 @@ BAD = {
     "too few": r"episode 1 has 2 actions and reward of shape \(1,\)",
     "NaN": "is not finite in row 3",
     "link": "there is no episode_1/actions in it",
+    "external": "episode_1/actions lies in another file",
+    "virtual": "episode_1/actions lies in another file",
+    "gap": "there is episode_2, but no episode_1",
     "text": "episode_1/actions has dtype object, which are no numbers",
     "parts": "episode_1/actions is of several parts",
     "illegal": r"the action 7 of row 3 is not in Discrete\(2\)",

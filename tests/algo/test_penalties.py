@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,3 +171,19 @@ def test_a_floor_above_the_largest_entropy_is_refused(
 
 def test_gaussians_without_a_bound_reach_any_useful_floor() -> None:
     PPO("Pendulum-v1", n_envs=1, n_steps=16, batch_size=16, entropy_floor=10.0).close()
+
+
+def test_another_coefficient_given_at_load_is_in_force(tmp_path: Path) -> None:
+    """Also where the saved one has adapted; beginning schedules anew does the same with the first."""
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "compile": False}
+    agent = PPO("CartPole-v1", **settings, kl_coef=1.0, adaptive_kl_coef=True, target_kl=10.0).learn(96)
+    adapted = agent.learner.terms[0].numbers
+    assert adapted == (0.125,)
+    agent.save(tmp_path / "agent")
+    assert PPO.load(tmp_path / "agent").learner.terms[0].numbers == adapted
+    again = PPO.load(tmp_path / "agent", kl_coef=50.0)
+    assert again.learner.terms[0].numbers == (50.0,)
+    again.learn(32)
+    assert again.logger_values["train/kl_coef"] == 50.0
+    agent.learn(32, reset_num_timesteps=True)
+    assert agent.logger_values["train/kl_coef"] == 1.0

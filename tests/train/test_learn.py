@@ -178,7 +178,11 @@ def test_a_schedule_spans_the_first_training_and_then_keeps_its_end_value() -> N
 
 def test_every_schedule_says_what_it_ends_with() -> None:
     imitation = {"coef": "linear(0.5, 0)"}
-    settings: dict[str, Any] = {"kl_coef": "linear(1, 0.25)", "critic_learning_rate": "linear(1e-3, 2e-4)", "imitation": imitation}
+    settings: dict[str, Any] = {
+        "kl_coef": "linear(1, 0.25)",
+        "critic_learning_rate": "linear(1e-3, 2e-4)",
+        "imitation": imitation,
+    }
     agent = small(**settings, ent_coef="linear(0.1, 0.05)").learn(ROWS)
     told = r"critic_learning_rate = 0\.0002, ent_coef = 0\.05, kl_coef = 0\.25, imitation\.coef = 0$"
     with pytest.warns(SurefootWarning, match=told):

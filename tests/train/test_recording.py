@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from surefoot import PPO
 from surefoot.cli.main import main
-from surefoot.errors import ConfigError
+from surefoot.errors import ConfigError, NonFiniteError
 from surefoot.train import recording
 from surefoot.train.recording import record
+from train.agents import Random
 
 SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "compile": False}
 
@@ -133,6 +135,37 @@ def test_other_demonstrations_are_taken_if_they_are_named(tmp_path: Path) -> Non
     settings = {"coef": 1.0, "demonstrations": str(tmp_path / "first.npz"), "fingerprint": "0" * 64}
     with pytest.raises(ConfigError, match=r"not imitation\.fingerprint"):
         PPO("CartPole-v1", **SMALL, imitation=settings)
+
+
+def test_behaviour_cloning_is_resumed_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """beta = none is not the default, and TOML has no word for None."""
+    record(PPO("CartPole-v1", **SMALL), tmp_path / "demos.npz", 1)
+    given = ["--imitation.demonstrations", str(tmp_path / "demos.npz"), "--imitation.coef", "0.5"]
+    small = ["--n-envs", "2", "--ppo.n-steps", "16", "--ppo.batch-size", "16", "--quiet", "--compile", "false"]
+    run = tmp_path / "run"
+    words = ["train", "CartPole-v1", "--run-dir", str(run), "--total-timesteps", "64", *given, *small]
+    main([*words, "--imitation.beta", "none"])
+    assert 'beta = "none"' in (run / "config.toml").read_text()
+    main(["resume", str(run), "--quiet", "--total-timesteps", "128"])
+    assert "continuing exactly" in capsys.readouterr().err
+    main(["inspect", str(run), "--json"])
+    assert json.loads(capsys.readouterr().out)["config"]["imitation"]["beta"] is None
+    main(["train", "--config", str(run / "config.toml"), "--run-dir", str(tmp_path / "again"), "--quiet"])
+    assert 'beta = "none"' in (tmp_path / "again" / "config.toml").read_text()
+
+
+def test_what_cannot_be_imitated_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = PPO(lambda: Random(scale=np.nan), **SMALL)
+    with pytest.raises(NonFiniteError, match="reward is nan"):
+        record(agent, tmp_path / "demos.npz", 1)
+    agent = PPO("CartPole-v1", **SMALL)
+    for seed in (-1, 2**70):
+        with pytest.raises(ConfigError, match="seed must be at least 0"):
+            record(agent, tmp_path / "demos.npz", 1, seed)
+    monkeypatch.setattr(recording, "MAX_BYTES", 1000)
+    with pytest.raises(ConfigError, match="more than 1,000 bytes: record fewer than 50 episodes"):
+        record(agent, tmp_path / "demos.npz", 50)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_actions_of_several_parts_are_refused_with_a_reason(tmp_path: Path) -> None:

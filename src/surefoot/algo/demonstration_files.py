@@ -11,7 +11,7 @@ import hashlib
 import math
 import zipfile
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -74,6 +74,8 @@ def _declared_bytes(member: IO[bytes]) -> int:
     if version not in headers:
         raise ValueError(f"an array has format {version}, which numbers do not need")
     shape, _, dtype = headers[version](member)
+    if dtype.hasobject:
+        raise ValueError("an array holds Python objects, which are code; only numbers are read")
     return math.prod(shape) * dtype.itemsize
 
 
@@ -93,6 +95,11 @@ def _read_parquet(path: Path) -> dict[str, Array]:
             table = file.read()
     except pyarrow.ArrowException as error:
         raise ConfigError(f"{path} cannot be read as parquet: {error}") from None
+    return _columns_together(path, table)
+
+
+def _columns_together(path: Path, table: Any) -> dict[str, Array]:
+    """The arrays of a table, with ``name_0``, ``name_1`` … as one."""
     found: dict[str, Array] = {}
     groups: dict[str, list[tuple[int, str]]] = {}
     for name in table.column_names:
@@ -104,5 +111,12 @@ def _read_parquet(path: Path) -> dict[str, Array]:
         else:
             found[name] = table[name].to_numpy()
     for stem, columns in groups.items():
+        numbers = sorted(number for number, _ in columns)
+        if stem in found or numbers != list(range(len(numbers))):
+            both = f", and a column {stem}" if stem in found else ""
+            raise ConfigError(
+                f"{path}: {stem} has columns numbered {', '.join(map(str, numbers))}{both}: they must count from 0 on "
+                "without a gap"
+            )
         found[stem] = np.stack([table[name].to_numpy() for _, name in sorted(columns)], 1)
     return found

@@ -66,6 +66,11 @@ def _columns(file: h5py.File, layout: Layout) -> dict[str, list[h5py.Dataset]]:
         for name, path in paths.items():
             found[name].append(_dataset(file, [episode, *path]))
         number += 1
+    beyond = [
+        name for name in file if name.startswith("episode_") and name not in {f"episode_{i}" for i in range(number)}
+    ]
+    if beyond:
+        raise ValueError(f"there is {beyond[0]}, but no episode_{number}: some were taken out, and it is not known why")
     return found
 
 
@@ -86,6 +91,8 @@ def _dataset(file: h5py.File, path: list[str]) -> h5py.Dataset:
         found = found[key]
     if not isinstance(found, h5py.Dataset):
         raise ValueError(f"{'/'.join(path)} is of several parts, and the env's is one array")
+    if found.is_virtual or found.external:
+        raise ValueError(f"{'/'.join(path)} lies in another file, and no other is read")
     if found.dtype.kind not in "biuf":
         raise ValueError(
             f"{'/'.join(path)} has dtype {found.dtype}, which are no numbers (images can be stored with "

@@ -21,8 +21,11 @@ from surefoot.actions.heads import nearest
 from surefoot.algo.demonstration_files import read_arrays, sha256_of
 from surefoot.algo.demonstration_minari import PREFIX, file_of, read_minari
 from surefoot.errors import ConfigError, EnvError
-from surefoot.spaces import Array, Layout
+from surefoot.spaces import Array, Layout, Leaf
+from surefoot.vector.codes import code_bounds
 
+OTHER_ARRAYS = ("action", "reward", "episode_start", "mask")
+"""Beside the observations."""
 EDGE = 1e-6
 """How near to a bound a demonstrated action is taken to be, where the policy reaches it only in the limit."""
 
@@ -54,7 +57,8 @@ def load_demonstrations(
 ) -> Demonstrations:
     """Read a file, or a data set that is named ``minari:…``; a `ConfigError` says what does not fit the env."""
     arrays = read_minari(str(path), layout) if is_minari(str(path)) else read_arrays(path)
-    rows = len(arrays["action"]) if "action" in arrays else 0
+    _require_known(path, arrays, layout)
+    rows = len(arrays["action"]) if "action" in arrays and arrays["action"].ndim else 0
     if not rows:
         raise ConfigError(f"{path}: there is no demonstration in it (no array `action`, or an empty one)")
     for name, array in arrays.items():
@@ -76,7 +80,23 @@ def load_demonstrations(
         if illegal is not None:
             shown = arrays["action"][illegal]
             raise ConfigError(f"{path}: the action {shown} of row {illegal} is not legal by its own mask")
-    return Demonstrations(observation, action, mask, _returns(arrays, gamma))
+    with np.errstate(over="ignore", invalid="ignore"):
+        returns = _returns(arrays, gamma)
+        if returns is not None and not np.isfinite(returns.std()):
+            raise ConfigError(f"{path}: reward is so large that returns cannot be compared (up to {returns.max():g})")
+    return Demonstrations(observation, action, mask, returns)
+
+
+def _require_known(path: Path, arrays: Mapping[str, Array], layout: Layout) -> None:
+    """A name that nothing reads is likely one that was misspelt."""
+    known = [f"observation/{leaf.name}" for leaf in layout.leaves] + [*OTHER_ARRAYS]
+    if len(layout.leaves) == 1:
+        known.append("observation")
+    for name in arrays:
+        if name not in known:
+            raise ConfigError(
+                f"{path}: nothing reads an array {name!r}: there are {', '.join(known)}{nearest(name, known)}"
+            )
 
 
 def save_demonstrations(path: Path, arrays: Mapping[str, Array]) -> None:
@@ -95,10 +115,11 @@ def _observations(path: Path, arrays: Mapping[str, Array], layout: Layout, rows:
             hint = nearest(name, list(arrays))
             raise ConfigError(f"{path}: the env's observation {leaf.name!r} is missing, as an array {name!r}{hint}")
         array = arrays[name]
-        if array.shape != (rows, *leaf.shape) and array.size == rows * int(np.prod(leaf.shape)):
+        if array.ndim <= 2 and array.size == rows * int(np.prod(leaf.shape)):
             array = array.reshape(rows, *leaf.shape)  # a file of columns has no other axes
         if array.shape[1:] != leaf.shape:
             raise ConfigError(f"{path}: {name} has rows of shape {array.shape[1:]}, the env's have {leaf.shape}")
+        _require_values(path, name, array, leaf)
         try:
             found[leaf.name] = leaf.as_raw(array)
         except ValueError as reason:
@@ -106,25 +127,44 @@ def _observations(path: Path, arrays: Mapping[str, Array], layout: Layout, rows:
     return found
 
 
+def _require_values(path: Path, name: str, array: Array, leaf: Leaf) -> None:
+    """Codes and pixels are whole numbers within their bounds; float numbers may be beyond those of their space, as
+    those of an env may."""
+    bounds = code_bounds(leaf)
+    if bounds is None and leaf.dtype.kind != "f":
+        bounds = np.iinfo(leaf.dtype).min, np.iinfo(leaf.dtype).max
+    if bounds is None:
+        return
+    low, high = bounds
+    wrong = (array < low) | (array > high) | (array != np.floor(array))
+    if wrong.any():
+        row = int(np.argwhere(wrong.reshape(len(array), -1).any(1))[0, 0])
+        raise ConfigError(f"{path}: {name} is {array[row].tolist()} in row {row}, which is not in {leaf.space}")
+
+
 def _stored(path: Path, action: Array, space: spaces.Space[Any], family: Family, distribution: str) -> Array:
     """Actions of the env as the policy stores them."""
     if isinstance(space, spaces.Box):
         return _stored_box(path, action, space, distribution)
-    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         raise ConfigError(
-            f"imitation.demonstrations are for Discrete, MultiDiscrete and Box actions, not {space}; without them the "
-            "term imitates the agent's own rollouts, whatever its actions are"
+            f"imitation.demonstrations are for Discrete, MultiDiscrete, MultiBinary and Box actions, not {space}; "
+            "without them the term imitates the agent's own rollouts, whatever its actions are"
         )
-    shape: tuple[int, ...] = () if isinstance(space, spaces.Discrete) else space.nvec.shape
-    n = space.n if isinstance(space, spaces.Discrete) else space.nvec
+    shape = space.shape or ()
     if action.size != len(action) * int(np.prod(shape)):
         raise ConfigError(f"{path}: action has rows of shape {action.shape[1:]}, the env's have {shape}")
-    first = action.reshape(len(action), *shape) - space.start
+    n: Any = 2
+    start: Any = 0
+    if not isinstance(space, spaces.MultiBinary):
+        n, start = (space.n if isinstance(space, spaces.Discrete) else space.nvec), space.start
+    first = action.reshape(len(action), *shape) - start
     wrong = (first < 0) | (first >= n) | (first != np.floor(first))
     if wrong.any():
         row = int(np.argwhere(wrong.reshape(len(action), -1).any(1))[0, 0])
         raise ConfigError(f"{path}: the action {action[row]} of row {row} is not in {space}")
-    return first.astype(np.int64).reshape(len(action), *family.action_shape)
+    stored: Array = first.astype(np.int64).reshape(len(action), *family.action_shape)
+    return stored
 
 
 def _stored_box(path: Path, action: Array, space: spaces.Box, distribution: str) -> Array:
@@ -151,8 +191,10 @@ def _stored_box(path: Path, action: Array, space: spaces.Box, distribution: str)
 
 def _masks(path: Path, arrays: Mapping[str, Array], family: Family) -> Array | None:
     """Flat or conditional masks, as an env may give them."""
-    if "mask" not in arrays or not isinstance(family, FactoredFamily):
+    if "mask" not in arrays:
         return None
+    if not isinstance(family, FactoredFamily):
+        raise ConfigError(f"{path}: mask is for choices among n, which these actions are not: leave it out")
     rows = len(arrays["mask"])
     try:
         mask = family.form.read(arrays["mask"].reshape(rows, -1), rows, f"{path}: mask")

@@ -42,6 +42,9 @@ class EntropyFloor(LossTerm):
             now = now / FACTOR if now / FACTOR >= FIRST else 0.0
         self.numbers = (now,)
 
+    def restart(self) -> None:
+        self.numbers = (0.0,)
+
     def state_dict(self) -> dict[str, Tensor]:
         return {"coefficient": torch.tensor(float(self.numbers[0]), dtype=torch.float64)}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 METRICS = (
     TermMetric("train/imitation_loss", "mean", "nats", "−w·ln π(a|s) of what is imitated, before its coefficient."),
-    TermMetric("train/imitation_ratio", "mean", "1", "Size of the imitation term by that of the policy loss."),
+    TermMetric("train/imitation_ratio", "mean", "1", "coef · mean |loss| of the term by mean |policy loss| of rows."),
     TermMetric("train/imitation_capped", "mean", "share", "Imitated rows whose weight is at imitation.max_weight."),
 )
 
@@ -128,7 +128,8 @@ class DemonstrationImitation(LossTerm):
 def _ratio(size: Tensor, inputs: TermInputs, numbers: Sequence[Tensor | float]) -> Tensor:
     weight = inputs.batch.weight
     policy = torch.dot(inputs.policy_loss.detach().abs(), weight) / weight.sum()
-    return numbers[0] * size / (policy + 1e-12)
+    # Without any advantage there is no policy loss to compare with.
+    return torch.where(policy > 0.0, numbers[0] * size / policy, torch.nan)
 
 
 def _capped(weight: Tensor, most: float) -> Tensor:

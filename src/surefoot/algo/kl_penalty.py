@@ -35,6 +35,7 @@ class KLPenalty(LossTerm):
     ) -> None:
         super().__init__(coefficient)
         self._target, self._family = target, exact_family
+        self._first = coefficient
 
     def __call__(self, inputs: TermInputs, numbers: Sequence[Tensor | float], drawn: Sequence[Tensor]) -> TermResult:
         batch = inputs.batch
@@ -51,6 +52,9 @@ class KLPenalty(LossTerm):
         kl, now = record.kl_last, float(self.numbers[0])
         factor = FACTOR if kl > BAND * self._target else 1 / FACTOR if kl < self._target / BAND else 1.0
         self.numbers = (min(max(now * factor, LIMITS[0]), LIMITS[1]),)
+
+    def restart(self) -> None:
+        self.numbers = (self._first,)
 
     def state_dict(self) -> dict[str, Tensor]:
         if self._target is None:

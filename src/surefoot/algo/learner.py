@@ -235,6 +235,8 @@ class Learner:
         """Count env steps from 0, and let schedules begin anew with the next update."""
         self.timesteps = self.collector.vector_steps = 0
         self.schedules = ScheduleSpan(first_update=self.updates)
+        for term in self.terms:
+            term.restart()
         self.plan = self._new_plan()
 
     def _new_plan(self) -> CoefficientPlan:

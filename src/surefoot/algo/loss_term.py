@@ -94,6 +94,9 @@ class LossTerm(ABC):
     def advance(self, record: UpdateRecord) -> None:  # noqa: B027
         """After an update that made steps: a coefficient may react to what it did."""
 
+    def restart(self) -> None:  # noqa: B027
+        """Begin anew with a coefficient that has reacted; called when schedules begin anew."""
+
     def state_dict(self) -> dict[str, Tensor]:
         """What the next update depends on, by name."""
         return {}

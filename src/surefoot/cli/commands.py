@@ -137,7 +137,7 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
 
     config = read_config(arguments.run)
     total = arguments.total_timesteps if arguments.total_timesteps is not None else config.total_timesteps
-    config = moved(from_dict(config.model_dump(exclude_none=True) | {"total_timesteps": total}), arguments.data)
+    config = moved(from_dict(config.model_dump() | {"total_timesteps": total}), arguments.data)
     config = at_another_place(config, arguments.demonstrations)
     require_no_code_in_evaluation(config, str(arguments.run), arguments.trust_module)
     try:

@@ -49,6 +49,8 @@ RENAMED = {("ppo", "adaptive_kl"): "adaptive_lr_kl", ("ppo", "head_ent_floors"):
 """Settings that had another name when old runs and checkpoints were written."""
 ENV_ARGUMENTS = ("env_kwargs", "eval_env_kwargs")
 """Settings that are arguments of one env: given anew, they are all of them."""
+NONE = "none"
+"""How TOML, which has no None, says it where that is not the default."""
 MAX_BYTES = 1 << 20
 """Of a config file."""
 MAX_SHOWN = 200
@@ -159,10 +161,19 @@ def to_toml(config: Config) -> str:
         else:
             lines.append(f"{name} = {_toml(value, name)}")
     for name, table in tables:
-        # A None of a setting is its default, and goes unwritten; one of the env's arguments means something.
-        given = {k: v for k, v in table.items() if v is not None or name == "env_kwargs"}
+        given = table if name == "env_kwargs" else _without_nones(name, table)
         lines += ["", f"[{name}]", *(f"{_key(k)} = {_toml(v, f'{name}.{k}')}" for k, v in given.items())]
     return "\n".join(lines) + "\n"
+
+
+def _without_nones(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a section as TOML can hold them: a None that is the default goes unwritten."""
+    usual = {name: field.get_default(call_default_factory=True) for name, field in leaves()}
+    return {
+        name: NONE if value is None else value
+        for name, value in settings.items()
+        if value is not None or usual[f"{section}.{name}"] is not None
+    }
 
 
 def config_hash(config: Config) -> str:

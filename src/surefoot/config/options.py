@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
@@ -54,10 +55,21 @@ class ImitationConfig(Section):
     fingerprint: str = ""
     """sha256 that the file of the demonstrations must have; empty takes what is there. The configuration of a run has
     it."""
-    beta: Annotated[float, Gt(0.0)] | None = 1.0
-    """Temperature of the weights exp(A/beta); none weighs all actions alike, which is behaviour cloning."""
+    beta: Annotated[float, Ge(1e-6)] | None = 1.0
+    """Temperature of the weights exp(A/beta); none (in a file "none") weighs all actions alike, which is behaviour
+    cloning."""
     max_weight: Annotated[float, Gt(1.0), Le(1e6)] = 20.0
     """Largest weight; A/beta is bounded by its logarithm before exp."""
+
+    @field_validator("demonstrations", mode="before")
+    @classmethod
+    def _path_is_text(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, os.PathLike) else value
+
+    @field_validator("beta", mode="before")
+    @classmethod
+    def _none_in_words(cls, value: Any) -> Any:
+        return None if value == "none" else value
 
 
 class RobustConfig(Section):
@@ -71,6 +83,9 @@ class RobustConfig(Section):
     """Weight of the term, a number or a schedule."""
     steps: Positive = 5
     """Gradient steps of the search for the worst ŝ, each epsilon/steps long; the update costs as many times more."""
+    widens_std: bool = False
+    """Let the term also move the σ of Gaussian actions where no state decides it: it makes divergences small by
+    growing. The authors have both forms."""
     ramp: Fraction = 0.75
     """Share of training in which epsilon rises from 0 to its value; 0 has it from the start."""
     fixed_features: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -131,6 +146,11 @@ def _imitation_errors(config: Config) -> list[str]:
         )
     if imitation.beta is None and changed(imitation, "max_weight"):
         found.append("imitation.max_weight bounds nothing with imitation.beta = none: all weights are 1")
+    if imitation.demonstrations and config.risk.observe_return:
+        found.append(
+            "imitation.demonstrations do not go with risk.observe_return: what an episode had earned before a "
+            "demonstrated step is not known to the term; leave one of them out"
+        )
     if imitation.demonstrations and config.memory.kind != "none":
         found.append(
             "imitation.demonstrations do not go with memory: what it held before a demonstrated step is not known; "

@@ -11,29 +11,34 @@ from surefoot.errors import ConfigError
 from surefoot.evaluate.episodes import Act, Seen
 from surefoot.spaces import Array, row_of
 from surefoot.vector.group import EnvGroup
+from surefoot.vector.guard import Guard
 
 MasksOf = Callable[[Mapping[str, Array], Array | None], Array | None]
 """From an observation and what the envs say of legal actions, to the masks [N, M] that the policy uses."""
 
 
-def record_episodes(envs: EnvGroup, act: Act, masks_of: MasksOf, n_episodes: int, seed: int) -> dict[str, Array]:
-    """Episode i starts from seed + i, in the first of the envs. The arrays of `algo/demonstrations.py`."""
-    if n_episodes < 1:
-        raise ConfigError(f"the number of episodes must be at least 1, got {n_episodes}")
+def record_episodes(
+    envs: EnvGroup, act: Act, masks_of: MasksOf, n_episodes: int, seed: int, normalizes: bool, max_bytes: int
+) -> dict[str, Array]:
+    """Episode i starts from seed + i, in the first of the envs. The arrays of `algo/demonstrations.py`.
+
+    ``normalizes`` as in `play`; more than ``max_bytes`` are not recorded, since nobody would read them.
+    """
     columns: dict[str, list[Any]] = {}
 
     def keep(**values: Any) -> None:
         for name, value in values.items():
-            columns.setdefault(name, []).append(value)
+            columns.setdefault(name, []).append(np.asarray(value))
 
-    only = EnvGroup(envs.envs[:1])
+    only, guard, first = EnvGroup(envs.envs[:1]), Guard(normalizes), np.zeros(1, np.int64)
     steps, reward = 0, 0.0
     for episode in range(n_episodes):
         observation, done, is_first = only.reset_one(0, seed + episode), False, True
         while not done:
             masks = only.action_masks()
             start = np.array([is_first])
-            action = row_of(act(Seen(observation, masks, np.zeros(1, np.int64), start, steps, np.array([reward]))), 0)
+            guard.observations(observation, steps, first)
+            action = row_of(act(Seen(observation, masks, first, start, steps, np.array([reward]))), 0)
             if isinstance(action, Mapping | tuple):
                 kind = type(action).__name__
                 raise ConfigError(
@@ -45,7 +50,12 @@ def record_episodes(envs: EnvGroup, act: Act, masks_of: MasksOf, n_episodes: int
             if legal is not None:
                 keep(mask=np.array(legal[0]).reshape(-1))
             reward, terminated, truncated, _ = only.step_one(0, action)
+            guard.check(np.array([reward]), "reward", steps, first)
             keep(reward=float(reward))
             done, is_first = terminated or truncated, False
             steps += 1
-    return {name: np.stack([np.asarray(x) for x in values]) for name, values in columns.items()}
+            if steps * sum(values[-1].nbytes for values in columns.values()) > max_bytes:
+                raise ConfigError(
+                    f"{steps} steps make more than {max_bytes:,} bytes: record fewer than {n_episodes} episodes"
+                )
+    return {name: np.stack(values) for name, values in columns.items()}

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from surefoot.algo.kl_penalty import KLPenalty
 from surefoot.algo.learner import Learner
 from surefoot.algo.trainer_state import ScheduleSpan
-from surefoot.config import Config, config_hash
+from surefoot.config import Config, config_hash, nested
 from surefoot.errors import ConfigError, SurefootWarning
 from surefoot.evaluate.episodes import Evaluation
 from surefoot.output import say
@@ -35,6 +36,7 @@ from surefoot.train.schedule_span import span_schedules
 from surefoot.train.setup import (
     adopted,
     configure,
+    flat_names,
     other_env,
     overridden,
     read_count,
@@ -302,6 +304,10 @@ class PPO:
         else:
             described = DescribedEnvs(*saved.spaces, config.n_envs)
             agent._load(saved, config.env or None, config, described, encoder)
+        if "ppo.kl_coef" in flat_names(nested(settings)):  # it may have adapted, and another is asked for
+            for term in agent.learner.terms:
+                if isinstance(term, KLPenalty):
+                    term.restart()
         named = tuple(dict(settings.get("run", {})))
         agent._require_trust = partial(require_no_code_in_evaluation, config, "the checkpoint", trusted, named)
         return agent

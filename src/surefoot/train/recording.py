@@ -6,8 +6,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surefoot.algo.demonstration_files import MAX_BYTES
 from surefoot.algo.demonstrations import save_demonstrations
 from surefoot.errors import ConfigError
+from surefoot.evaluate.episodes import require_counts
 from surefoot.evaluate.recording import record_episodes
 from surefoot.spaces import Array
 from surefoot.train.evaluation import acting
@@ -20,6 +22,7 @@ def record(agent: PPO, path: Path, n_episodes: int, seed: int = 0, deterministic
     """Play whole episodes and write them as demonstrations; what was written."""
     if path.suffix != ".npz":
         raise ConfigError(f"demonstrations are written as .npz, not as {path.name!r}")
+    require_counts(n_episodes, seed)
     try:
         path.open("xb").close()  # before anything is played, which may take long
     except FileExistsError:
@@ -31,7 +34,8 @@ def record(agent: PPO, path: Path, n_episodes: int, seed: int = 0, deterministic
     try:
         with closing(agent.evaluations.single(1)) as envs:
             act = acting(agent.learner, 1, seed, deterministic)
-            arrays = record_episodes(envs, act, agent.learner.actor.masks, n_episodes, seed)
+            normalizes = agent.learner.observations is not None
+            arrays = record_episodes(envs, act, agent.learner.actor.masks, n_episodes, seed, normalizes, MAX_BYTES)
         _save(path, arrays)
     except BaseException:
         path.unlink(missing_ok=True)
