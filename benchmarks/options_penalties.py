@@ -11,14 +11,16 @@ from tables import estimate, mean, spread
 
 STEPS = 30_720
 ENVS = {"CartPole-v1": "CartPole", "Pendulum-v1": "Pendulum"}
+# Pendulum's σ starts at 0.5 half-widths, which its preset lets fall and an entropy bonus lets rise.
 CONTENDERS: dict[str, dict[str, Any]] = {
     "CartPole": {},
     "CartPole, kl_coef 1": {"kl_coef": 1.0},
     "CartPole, kl_coef to KL 0.001": {"kl_coef": 1.0, "adaptive_kl_coef": True, "target_kl": 0.001},
     "CartPole, entropy_floor 0.6": {"entropy_floor": 0.6},
     "Pendulum": {},
-    "Pendulum, std_min 0.45": {"policy": {"std_min": 0.45}},
-    "Pendulum, std_max 0.3": {"policy": {"std_max": 0.3, "log_std_init": -1.3}},
+    "Pendulum, std_min 0.5": {"policy": {"std_min": 0.5}},
+    "Pendulum, ent_coef 0.1": {"ppo": {"ent_coef": 0.1}},
+    "Pendulum, ent_coef 0.1, std_max 0.5": {"ppo": {"ent_coef": 0.1}, "policy": {"std_max": 0.5}},
 }
 COLUMNS = {
     "kl": "KL of an update",
@@ -34,7 +36,7 @@ def run_penalties(contender: str, seed: int, steps: int, settings: dict[str, Any
 
     env = next(env for env, name in ENVS.items() if contender.startswith(name))
     given: dict[str, Any] = dict(preset(env))
-    given |= settings | {"policy": given.get("policy", {}) | settings.get("policy", {})}
+    given |= settings | {part: given.get(part, {}) | settings.get(part, {}) for part in ("policy", "ppo")}
     agent = PPO(env, seed=seed, **given)
     rows: list[dict[str, float]] = []
 

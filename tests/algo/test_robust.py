@@ -50,7 +50,7 @@ def test_value_and_gradient_are_those_of_a_brute_force_maximum(env: str, steps: 
     the gradient there is taken by hand. A divergence has a maximum on each side of s, and the larger one is meant."""
     n_features = 4 if env == "CartPole-v1" else 3
     fixed = [str(i) for i in range(2, n_features)]
-    learner = robust_learner(env, {"fixed_features": fixed, "steps": steps, "widens_std": env == "Pendulum-v1"})
+    learner = robust_learner(env, {"fixed_features": fixed, "steps": steps})
     (term,) = learner.terms
     inputs = inputs_of(learner, 6)
     result = term(inputs, (1.0, 0.5), term.draw(6))

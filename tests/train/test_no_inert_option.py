@@ -300,7 +300,6 @@ PROOFS: dict[str, Callable[[str, Path], None]] = {
     "robust.epsilon": Trains([0.5], ROBUST),
     "robust.coef": Trains([0.1, "linear(1, 0)"], ROBUST),
     "robust.steps": Trains([2], ROBUST),
-    "robust.widens_std": Trains([True], ROBUST, env="Pendulum-v1"),
     "robust.ramp": Trains([0.0, 0.5], ROBUST),
     "robust.units": Elsewhere("algo/test_robust.py"),
     "robust.fixed_features": Trains([("1",), ("obs:2",)], ROBUST),

@@ -111,13 +111,10 @@ def _robust(context: TermContext) -> LossTerm | None:
     config, robust = context.config, context.config.robust
     if robust.kind == "none":
         return None
-    if robust.widens_std and context.family.state_independent is None:
-        raise ConfigError("robust.widens_std is for Gaussian actions whose σ does not depend on the state")
     return RobustKL(
         robust.coef,
         _ramped(robust.epsilon, robust.ramp),
         robust.steps,
-        robust.widens_std,
         attackable_features(context.layout, robust.fixed_features),
         context.family,
         context.normalizer,

@@ -21,8 +21,7 @@ class RobustKL(LossTerm):
 
     π(s) is constant here, as in the authors' code: the perturbed policy is drawn to the clean one, which the surrogate
     alone moves. With memory the whole sequences are perturbed. A feature that never varied has no standard deviation
-    for ε to count, and stays as it is. Unless ``widens_std``, parameters that do not depend on the state (log σ) are
-    constant here: no observation changes them, and the term would grow σ without end to make divergences small.
+    for ε to count, and stays as it is.
     """
 
     name = "robust"
@@ -41,7 +40,6 @@ class RobustKL(LossTerm):
         coefficient: float | str,
         epsilon: float | str,
         n_steps: int,
-        widens_std: bool,
         attackable: Mapping[str, Tensor],
         family: Family,
         normalizer: ObservationNormalizer | None,
@@ -50,7 +48,6 @@ class RobustKL(LossTerm):
     ) -> None:
         super().__init__(coefficient, epsilon)
         self._n_steps, self._family, self._generator, self._device = n_steps, family, generator, device
-        self._n_outputs = family.n_parameters if widens_std else family.n_outputs
         self._allowed, self._normalizer = {name: x.to(device) for name, x in attackable.items()}, normalizer
         self._attackable = {name: x.clone() for name, x in self._allowed.items()}
 
@@ -75,9 +72,7 @@ class RobustKL(LossTerm):
 
         def divergence(perturbation: Perturbation) -> Tensor:
             seen = batch.observation | {name: batch.observation[name] + x for name, x in perturbation.items()}
-            parameters = inputs.forward(seen, True)
-            outputs, rest = parameters[:, : self._n_outputs], parameters[:, self._n_outputs :].detach()
-            return clean.kl(self._family.bind(torch.cat([outputs, rest], 1), batch.mask))
+            return clean.kl(self._family.bind(inputs.forward(seen, True), batch.mask))
 
         counts = batch.weight.view(-1)
 

@@ -21,6 +21,7 @@ EPILOG = """examples:
   surefoot train Pendulum-v1 --preset --ppo.learning-rate "linear(1e-3, 0)"
   surefoot resume runs/cartpole
   surefoot eval runs/cartpole --episodes 100 --json
+  surefoot record runs/cartpole --episodes 20 --out demos.npz
   surefoot train market --data sp500 --preset market-daily
 """
 DATA = "prices to train on, short for --market.data: a file, the name of a data set, or generated:NAME(seed=0, …)"

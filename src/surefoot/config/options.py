@@ -83,9 +83,6 @@ class RobustConfig(Section):
     """Weight of the term, a number or a schedule."""
     steps: Positive = 5
     """Gradient steps of the search for the worst ŝ, each epsilon/steps long; the update costs as many times more."""
-    widens_std: bool = False
-    """Let the term also move the σ of Gaussian actions where no state decides it: it makes divergences small by
-    growing. The authors have both forms."""
     ramp: Fraction = 0.75
     """Share of training in which epsilon rises from 0 to its value; 0 has it from the start."""
     fixed_features: Annotated[tuple[str, ...], Field(strict=False)] = ()
