@@ -159,7 +159,7 @@ RUNNERS: dict[str, Callable[[Run, dict[str, Any]], Record]] = {
 
 
 def seeds_of(experiment: str) -> tuple[int, ...]:
-    return options_robust.HOPPER_SEEDS if experiment == "hopper" else SEEDS
+    return {"robust": options_robust.PENDULUM_SEEDS, "hopper": options_robust.HOPPER_SEEDS}.get(experiment, SEEDS)
 
 
 def runs(experiments: list[str]) -> list[Run]:
