@@ -107,12 +107,12 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         {
             "policy": {"std_min": 0.9999, "std_max": 1.0001},
             "kl_coef": 0.5,
-            "entropy_floor": 3.0,
+            "entropy_floor": 2.1,
             "kl_estimator": "exact",
             "learning_rate": 1e-3,
         },
     ),
-    "heads, KL penalty, entropy floor": ("surefoot/Greenhouse-v0", {"kl_coef": 0.5, "entropy_floor": 9.0}),
+    "heads, KL penalty, entropy floor": ("surefoot/Greenhouse-v0", {"kl_coef": 0.5, "entropy_floor": 3.5}),
     "robust, heads and masks, pieces": (
         "surefoot/Greenhouse-v0",
         {"robust": {"kind": "sa_ppo", "steps": 2, "units": "raw", "ramp": 0.5}, "micro_batch_size": 12},

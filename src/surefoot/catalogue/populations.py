@@ -57,8 +57,8 @@ ROWS = (
         ),
         formula="L = L_PPO(s) + κ·max_{‖ŝ − s‖ ≤ ε} KL(π(·|s) ‖ π(·|ŝ))",
         tests=(
-            "tests/algo/test_robust.py::test_the_search_comes_near_a_brute_force_maximum",
-            "tests/algo/test_robust.py::test_the_gradient_is_that_of_the_policy_at_the_worst_observation",
+            "tests/algo/test_robust.py::test_value_and_gradient_are_those_of_a_brute_force_maximum",
+            "tests/algo/test_robust.py::test_as_many_steps_as_there_are_reach_every_corner",
             "tests/algo/test_robust.py::test_the_search_leaves_no_gradient_behind",
             "tests/algo/test_robust.py::test_it_goes_with_memory_heads_masks_and_pieces",
         ),

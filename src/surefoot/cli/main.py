@@ -210,13 +210,13 @@ def _run(arguments: argparse.Namespace) -> None:
     elif arguments.command == "market":
         market(arguments)
     else:
-        from surefoot.cli import commands
+        from surefoot.cli import commands, playing
 
         command = {
             "train": commands.train,
             "resume": commands.resume,
-            "eval": commands.evaluate,
-            "record": commands.record,
+            "eval": playing.evaluate,
+            "record": playing.record,
             "inspect": commands.inspect,
             "presets": commands.presets,
             "demo": commands.demo,
