@@ -8,8 +8,10 @@ so that a mode looks at each operation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
@@ -72,13 +74,17 @@ CASES: dict[str, tuple[EnvLike, dict[str, Any]]] = {
         "CartPole-v1",
         {"imitation": {"coef": 0.1}, "logit_penalty": 0.1, "entropy_floor": 0.5},
     ),
+    "demonstrations": ("CartPole-v1", {"imitation": {"coef": 0.1, "beta": None}, "normalize_observations": True}),
     "robust": ("Pendulum-v1", {"robust": {"kind": "sa_ppo", "steps": 2}, "normalize_observations": True}),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_gradient_and_a_sample_stay_on_their_device(case: str) -> None:
+def test_a_gradient_and_a_sample_stay_on_their_device(case: str, tmp_path: Path) -> None:
     env, settings = CASES[case]
+    if case == "demonstrations":
+        np.savez(tmp_path / "demos.npz", observation=np.zeros((5, 4)), action=np.ones(5), mask=np.ones((5, 2), bool))
+        settings = settings | {"imitation": settings["imitation"] | {"demonstrations": str(tmp_path / "demos.npz")}}
     learner = make_learner(env, **settings)
     config, family, policy = learner.config, learner.family, learner.policy
     rollout = learner.collect()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -29,6 +30,7 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
             "imitation": {"coef": 0.1},
             "kl_coef": 0.1,
             "entropy_floor": 5.0,
+            "policy": {"std_min": 0.1, "std_max": 20.0},
             "normalize_observations": True,
         },
     ),
@@ -55,6 +57,15 @@ def test_an_agent_trains_on_a_device_and_is_resumed_there(option: str, tmp_path:
     assert parameters(loaded).equal(parameters(agent))
     assert loaded.learn(64).num_timesteps == agent.learn(64).num_timesteps == 128
     assert len(loaded.evaluate(2, seed=0).returns) == 2
+
+
+@needs_cuda
+def test_demonstrations_are_imitated_on_a_device(tmp_path: Path) -> None:
+    np.savez(tmp_path / "demos.npz", observation=np.zeros((5, 4)), action=np.ones(5), mask=np.ones((5, 2), bool))
+    imitation = {"coef": 0.5, "beta": None, "demonstrations": str(tmp_path / "demos.npz")}
+    agent = PPO("CartPole-v1", **SMALL, imitation=imitation, normalize_observations=True, device="cuda").learn(64)
+    again = PPO.load(agent.save(tmp_path / "agent"))
+    assert again.learn(64).num_timesteps == agent.learn(64).num_timesteps == 128
 
 
 @needs_cuda
