@@ -28,6 +28,10 @@ CONTENDERS: dict[str, dict[str, dict[str, Any]]] = {
     "hopper": {
         "plain": {"attack_epsilon": 0.075},
         "sa_ppo": {"attack_epsilon": 0.075, "robust": {"kind": "sa_ppo", "epsilon": 0.075, "coef": 0.2, "steps": 5}},
+        "sa_ppo, coef 0.05": {
+            "attack_epsilon": 0.075,
+            "robust": {"kind": "sa_ppo", "epsilon": 0.075, "coef": 0.05, "steps": 5},
+        },
     },
 }
 PUBLISHED = [
