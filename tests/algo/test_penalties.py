@@ -187,3 +187,13 @@ def test_another_coefficient_given_at_load_is_in_force(tmp_path: Path) -> None:
     assert again.logger_values["train/kl_coef"] == 50.0
     agent.learn(32, reset_num_timesteps=True)
     assert agent.logger_values["train/kl_coef"] == 1.0
+
+
+def test_an_agent_with_a_floor_out_of_reach_still_acts(tmp_path: Path) -> None:
+    """One that was saved before such floors were refused."""
+    settings: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "compile": False}
+    PPO("CartPole-v1", **settings, entropy_floor=0.5).save(tmp_path / "agent")
+    loaded = PPO.load(tmp_path / "agent", entropy_floor=0.7)
+    assert loaded.evaluate(1).returns
+    with pytest.raises(ConfigError, match=r"at most 0\.6931 nats; set a lower one"):
+        loaded.learn(32)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from algo.building import batch_of, gradient_of, iterate, make_learner, shake, values_of
+from algo.building import batch_of, estimates_of, gradient_of, iterate, make_learner, shake, values_of
 from surefoot import PPO
+from surefoot.algo.batch import SequenceBatches, flatten
 from surefoot.algo.learner import Learner
 from surefoot.algo.loss_term import TermInputs
 from surefoot.config import from_flat
-from surefoot.errors import ConfigError
+from surefoot.errors import ConfigError, EnvError
 from surefoot.market import Market, load_prices
-from surefoot.math.adversary import projected_ascent
+from surefoot.math.adversary import ascent_on_both_sides, projected_ascent
 from surefoot.rollout.features import entries_of
 from train.agents import Random
 
@@ -256,3 +258,81 @@ def test_a_schedule_of_zeros_is_off(section: str) -> None:
     options: dict[str, dict[str, Any]] = {"robust": {"kind": "sa_ppo", "units": "raw"}, "imitation": {"beta": 0.5}}
     with pytest.raises(ConfigError, match=rf"{section}\.coef"):
         from_flat(**{section: options[section] | {"coef": "linear(0, 0)"}})
+
+
+class Columns(Random):
+    """Three numbers with names."""
+
+    observation_columns = ("a", "b", "c")
+
+
+class Turned(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """The same numbers in another order."""
+
+    def observation(self, observation: Any) -> Any:
+        return observation[::-1].copy()
+
+
+class Named(Turned):
+    observation_columns = ("c", "b", "a")
+
+
+class Broken(Random):
+    @property
+    def observation_columns(self) -> tuple[str, ...]:
+        raise RuntimeError("no data yet")
+
+
+def test_names_are_those_of_what_the_policy_sees() -> None:
+    settings: dict[str, Any] = {"n_envs": 1, "n_steps": 16, "batch_size": 16, "normalize_observations": True}
+    robust = {"kind": "sa_ppo", "fixed_features": ["a"]}
+    found = [
+        PPO(env, **settings, robust=robust).config.robust.fixed_features
+        for env in (Columns, lambda: gymnasium.wrappers.TimeLimit(Columns(), 5), lambda: Named(Columns()))
+    ]
+    assert found == [("obs:0",), ("obs:0",), ("obs:2",)]
+    with pytest.raises(ConfigError, match=r"no float feature 'a'.*give the index"):
+        PPO(lambda: Turned(Columns()), **settings, robust=robust)
+    PPO(Broken, **settings).close()
+    with pytest.raises(EnvError, match=r"Broken\.observation_columns raised RuntimeError: no data yet"):
+        PPO(Broken, **settings, robust=robust)
+
+
+def test_names_are_known_where_an_env_is_given_at_load(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"n_envs": 1, "n_steps": 16, "batch_size": 16, "normalize_observations": True}
+    agent = PPO(Columns, **settings, robust={"kind": "sa_ppo"})
+    agent.save(tmp_path / "agent")
+    loaded = PPO.load(tmp_path / "agent", env=Columns, robust={"fixed_features": ["b"]})
+    assert loaded.config.robust.fixed_features == ("obs:1",)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_sequence_takes_one_side_as_a_whole(kind: str) -> None:
+    """A step's divergence depends on the perturbations before it: a mixture of two sides may be worse than both."""
+    settings: dict[str, Any] = {"memory": {"kind": kind, "hidden_size": 8}, "policy": {"hidden_sizes": (8,)}}
+    learner = robust_learner("Pendulum-v1", {"epsilon": 0.3, "steps": 5}, n_steps=32, batch_size=64, **settings)
+    rollout = learner.collect()
+    rows = flatten(rollout, estimates_of(learner, rollout), torch.device("cpu"), None)
+    batches = SequenceBatches(rows, rollout, learner.config, lambda usual, longest: ())
+    batch = next(batches.epoch(torch.Generator().manual_seed(0)))
+    assert batch.sequences is not None
+    n = len(batch.weight)
+    group = batch.sequences.sequence_of(n)
+    assert group.bincount().tolist() == [x for x in batch.sequences.length.tolist() if x]
+    seen = batch.observation["obs"]
+    clean = learner.family.bind(learner.policy.parameters_at({"obs": seen}, batch.sequences).detach())
+
+    def objective(perturbation: dict[str, Tensor]) -> Tensor:
+        moved = learner.policy.parameters_at({"obs": seen + perturbation["obs"]}, batch.sequences)
+        return clean.kl(learner.family.bind(moved)) * batch.weight
+
+    start = {"obs": 2.0 * torch.rand(seen.shape, generator=torch.Generator().manual_seed(1)) - 1.0}
+    attackable = {"obs": torch.ones(3)}
+
+    def sums(perturbation: dict[str, Tensor]) -> Tensor:
+        return torch.zeros(n + 1).index_add(0, group, objective(perturbation).detach())
+
+    one = projected_ascent(objective, start, 0.3, 5, attackable).perturbation
+    other = projected_ascent(objective, {"obs": -start["obs"]}, 0.3, 5, attackable).perturbation
+    found = ascent_on_both_sides(objective, start, 0.3, 5, attackable, group=group).perturbation
+    assert torch.allclose(sums(found), torch.maximum(sums(one), sums(other)), atol=1e-6)

@@ -11,7 +11,7 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import ValidationError
 
-from surefoot.config import Config, PPOConfig, from_dict, from_flat
+from surefoot.config import Config, PPOConfig, from_dict, from_flat, merge
 from surefoot.config.load import leaves
 from surefoot.errors import ConfigError
 
@@ -364,3 +364,19 @@ def test_moments_that_forget_everything_see_no_noise() -> None:
 
 def test_bfloat16_is_not_compiled() -> None:
     assert "ppo.autocast" in validation_error(compile=True, autocast="bfloat16")
+
+
+def test_an_agent_that_only_acts_may_have_been_saved_with_what_training_refuses() -> None:
+    for section, given in (("vgs", {"alpha": 0.5, "beta": 0.0}), ("imitation", {"coef": 1.0, "beta": 1e-7})):
+        with pytest.raises(ConfigError, match=rf"{section}\.beta"):
+            from_dict({section: given})
+        assert from_dict({section: given}, acting=True)
+
+
+@pytest.mark.parametrize(("section", "place"), [("imitation", "demonstrations"), ("market", "data")])
+def test_another_file_has_another_sha256(section: str, place: str) -> None:
+    base = {section: {place: "one", "fingerprint": "0" * 64}}
+    assert merge(base, {section: {place: "two"}}) == {section: {place: "two"}}
+    assert merge(base, {section: {"coef": 0.5}})[section]["fingerprint"] == "0" * 64
+    again = {section: {place: "two", "fingerprint": "1" * 64}}
+    assert merge(base, again) == again

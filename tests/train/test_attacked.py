@@ -266,3 +266,22 @@ def test_the_clean_return_is_that_of_eval_in_the_same_env(tmp_path: Path, capsys
         assert plain == attacked
     with pytest.raises((SystemExit, ConfigError)):
         main(["eval", str(run), "--env", "NoSuchEnv-v9", "--attack", "pgd", "--epsilon", "0.1"])
+
+
+def test_an_agent_that_has_seen_nothing_is_not_called_robust() -> None:
+    agent = PPO("CartPole-v1", **SMALL, normalize_observations=True)
+    with pytest.raises(ConfigError, match="no feature has varied so far"):
+        evaluate_attacked(agent, ("pgd",), 1.0, 1)
+
+
+def test_features_of_an_attack_are_named_as_those_of_training(tmp_path: Path) -> None:
+    robust = {"kind": "sa_ppo", "fixed_features": ["time"]}
+    agent = PPO("surefoot/Hedging-v0", **SMALL, normalize_observations=True, robust=robust).learn(64)
+    again = PPO.load(agent.save(tmp_path / "agent"))
+    by_name, by_index = (
+        evaluate_attacked(again, ("random",), 0.5, 2, fixed_features=fixed)["random"].returns
+        for fixed in (["time", "pnl"], ["1", "3"])
+    )
+    assert by_name == by_index
+    with pytest.raises(ConfigError, match="did you mean 'time'"):
+        evaluate_attacked(again, ("random",), 0.5, 2, fixed_features=["tine"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from surefoot.algo.loss_term import LossTerm, TermInputs, TermMetric, TermResult
+from surefoot.errors import ConfigError
 
 if TYPE_CHECKING:
     from surefoot.algo.record import UpdateRecord
@@ -27,9 +29,17 @@ class EntropyFloor(LossTerm):
         TermMetric("train/entropy_below_floor", "mean", "nats", "By how much the entropy is below entropy_floor."),
     )
 
-    def __init__(self, floor: float) -> None:
+    def __init__(self, floor: float, most: float = math.inf) -> None:
+        """``most`` is the largest entropy that there is."""
         super().__init__(0.0)
-        self._floor = floor
+        self._floor, self._most = floor, most
+
+    def prepare(self) -> None:
+        if self._floor >= self._most:
+            raise ConfigError(
+                f"ppo.entropy_floor = {self._floor:g} is out of reach: the entropy of these actions is at most "
+                f"{self._most:.4g} nats; set a lower one"
+            )
 
     def __call__(self, inputs: TermInputs, numbers: Sequence[Tensor | float], drawn: Sequence[Tensor]) -> TermResult:
         return TermResult(-inputs.entropy, ((self._floor - inputs.entropy).clamp(min=0.0),))

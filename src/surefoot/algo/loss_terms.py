@@ -60,13 +60,7 @@ def _kl_penalty(context: TermContext) -> LossTerm | None:
 
 def _entropy_floor(context: TermContext) -> LossTerm | None:
     floor, most = context.config.ppo.entropy_floor, context.family.max_entropy
-    if floor is None:
-        return None
-    if floor >= most:
-        raise ConfigError(
-            f"ppo.entropy_floor = {floor:g} is out of reach: the entropy of these actions is at most {most:.4g} nats"
-        )
-    return EntropyFloor(floor)
+    return None if floor is None else EntropyFloor(floor, most)
 
 
 def _own_imitation(context: TermContext) -> LossTerm | None:
@@ -101,10 +95,7 @@ def _demonstrations(context: TermContext) -> LossTerm | None:
 
     generator = random_stream(config.seed, "imitation")
     parts = load, context.family, context.normalizer, generator, context.device
-    term = DemonstrationImitation(imitation.coef, imitation.beta, imitation.max_weight, *parts)
-    if context.trains:
-        term.prepare()
-    return term
+    return DemonstrationImitation(imitation.coef, imitation.beta, imitation.max_weight, *parts)
 
 
 def _robust(context: TermContext) -> LossTerm | None:
@@ -143,7 +134,11 @@ LOSS_TERMS: dict[type[LossTerm], Callable[[TermContext], LossTerm | None]] = {
 
 def build_loss_terms(context: TermContext) -> tuple[LossTerm, ...]:
     """Those that the configuration asks for."""
-    return tuple(term for term in _made(context) if term is not None)
+    terms = tuple(term for term in _made(context) if term is not None)
+    if context.trains:
+        for term in terms:
+            term.prepare()
+    return terms
 
 
 def _made(context: TermContext) -> Iterable[LossTerm | None]:

@@ -80,7 +80,8 @@ class RobustKL(LossTerm):
             return divergence(perturbation) * counts
 
         start = dict(zip(self._attackable, drawn, strict=True))
-        found = ascent_on_both_sides(counted, start, epsilon, self._n_steps, self._attackable)
+        group = None if batch.sequences is None else batch.sequences.sequence_of(len(counts))
+        found = ascent_on_both_sides(counted, start, epsilon, self._n_steps, self._attackable, group=group)
         loss = divergence(found.perturbation)
         size = torch.as_tensor(epsilon, dtype=loss.dtype, device=loss.device)
         return TermResult(loss, (loss, found.first, size))

@@ -152,7 +152,8 @@ def _resume(arguments: argparse.Namespace, lock: RunLock) -> None:
     for path, reason in found.skipped:
         say(f"passed over {path}: {reason}")
     saved = from_snapshot(found.snapshot, found.manifest)
-    placeless = [without_demonstrations_place(without_place(x)) for x in (config, saved.config)]
+    named = arguments.demonstrations is not None
+    placeless = [without_demonstrations_place(without_place(x), named) for x in (config, saved.config)]
     require_unchanged(arguments.run, *placeless)
     place = config.env_kwargs.get("data") if config.env_kwargs.get("fingerprint") else None
     kept = {"total_timesteps": total, "run": config.run, "imitation": config.imitation}

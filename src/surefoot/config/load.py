@@ -49,6 +49,8 @@ RENAMED = {("ppo", "adaptive_kl"): "adaptive_lr_kl", ("ppo", "head_ent_floors"):
 """Settings that had another name when old runs and checkpoints were written."""
 ENV_ARGUMENTS = ("env_kwargs", "eval_env_kwargs")
 """Settings that are arguments of one env: given anew, they are all of them."""
+FINGERPRINTED = ("data", "demonstrations")
+"""Settings that name a file, beside whose sha256 they stand; named anew, it is another file."""
 NONE = "none"
 """How TOML, which has no None, says it where that is not the default."""
 MAX_BYTES = 1 << 20
@@ -149,6 +151,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
             merged[key] = value
         elif isinstance(base[key], Mapping):
             merged[key] = merge(base[key], value)
+            if "fingerprint" not in value and any(place in value for place in FINGERPRINTED):
+                merged[key].pop("fingerprint", None)
     return merged
 
 

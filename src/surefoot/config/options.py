@@ -40,7 +40,7 @@ class VGSConfig(Section):
 
     alpha: Annotated[float, Ge(0.0)] = 0.0
     """Weight of noise/signal in the multiplier 1/(1 + alpha·noise/signal); 0 turns it off."""
-    beta: Annotated[Decay, Gt(0.0)] = 0.99
+    beta: Decay = 0.99
     """Decay of the running moments of the gradient."""
 
 
@@ -55,7 +55,7 @@ class ImitationConfig(Section):
     fingerprint: str = ""
     """sha256 that the file of the demonstrations must have; empty takes what is there. The configuration of a run has
     it."""
-    beta: Annotated[float, Ge(1e-6)] | None = 1.0
+    beta: Annotated[float, Gt(0.0)] | None = 1.0
     """Temperature of the weights exp(A/beta); none (in a file "none") weighs all actions alike, which is behaviour
     cloning."""
     max_weight: Annotated[float, Gt(1.0), Le(1e6)] = 20.0
@@ -108,6 +108,19 @@ def option_errors(config: Config) -> list[str]:
         *_imitation_errors(config),
         *_robust_errors(config),
     ]
+
+
+def training_option_errors(config: Config) -> list[str]:
+    """Options that training cannot use, and that an agent which only acts may have been saved with."""
+    found, beta = [], config.imitation.beta
+    if config.vgs.alpha and not config.vgs.beta:
+        found.append("vgs.beta = 0.0 cannot act: moments that forget everything see no noise")
+    if beta is not None and beta < LEAST_BETA:
+        found.append(f"imitation.beta = {beta:g} is below {LEAST_BETA:g}: A/beta is not a number in float32")
+    return found
+
+
+LEAST_BETA = 1e-6
 
 
 def _upgd_errors(config: Config) -> list[str]:

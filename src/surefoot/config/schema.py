@@ -9,7 +9,14 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from surefoot.config.critic_rules import critic_errors
 from surefoot.config.market import MarketConfig, market_errors
-from surefoot.config.options import ImitationConfig, RobustConfig, UPGDConfig, VGSConfig, option_errors
+from surefoot.config.options import (
+    ImitationConfig,
+    RobustConfig,
+    UPGDConfig,
+    VGSConfig,
+    option_errors,
+    training_option_errors,
+)
 from surefoot.config.risk_rules import risk_errors
 from surefoot.config.schedule import parse_schedule
 from surefoot.config.section import (
@@ -382,8 +389,9 @@ def contradictions(config: Config) -> list[str]:
 
 
 def training_contradictions(config: Config) -> list[str]:
-    """The same for what depends on the number of envs, which another one may be when an agent is loaded to act."""
-    found = _batch_errors(config)
+    """The same for what only training needs, such as the number of envs, which another one may be when an agent is
+    loaded to act."""
+    found = [*_batch_errors(config), *training_option_errors(config)]
     if config.workers > config.n_envs:
         found.append(f"workers = {config.workers} exceeds n_envs = {config.n_envs}: a worker without an env is idle")
     return found

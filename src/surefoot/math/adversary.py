@@ -65,14 +65,20 @@ def ascent_on_both_sides(
     n_steps: int,
     attackable: Mapping[str, Tensor],
     judge: Callable[[Perturbation], Tensor] | None = None,
+    group: Tensor | None = None,
 ) -> Ascent:
     """`projected_ascent` from a start and from its opposite, and of each row the better one by ``judge`` [B], or else
-    by the objective: a divergence from the unperturbed policy has a maximum on either side."""
+    by the objective: a divergence from the unperturbed policy has a maximum on either side.
+
+    Rows of one ``group`` [B], which depend on each other's perturbations, take the side with the larger sum."""
     opposite = {name: -x for name, x in direction.items()}
     one, other = (projected_ascent(objective, x, epsilon, n_steps, attackable) for x in (direction, opposite))
     judge = judge or objective
     with torch.no_grad():
-        better = judge(other.perturbation) > judge(one.perturbation)
+        gain = judge(other.perturbation) - judge(one.perturbation)
+        if group is not None:
+            gain = gain.new_zeros(len(gain) + 1).index_add(0, group, gain).index_select(0, group)
+        better = gain > 0.0
     chosen = {
         name: torch.where(better.view(-1, *[1] * (x.dim() - 1)), other.perturbation[name], x)
         for name, x in one.perturbation.items()

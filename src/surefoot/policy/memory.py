@@ -35,6 +35,11 @@ class SequenceBatch:
         """[S, n] memory state before the first step of each."""
         return self.states.index_select(0, self.first.to(self.states.device))
 
+    def sequence_of(self, n_rows: int) -> Tensor:
+        """[n_rows] which sequence each row belongs to; S for rows that only pad a minibatch."""
+        found = torch.searchsorted(self.length.cumsum(0), torch.arange(n_rows, device=self.length.device), right=True)
+        return found.to(self.states.device)
+
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor]:
         """The row at each place [S, L] of sequences that are padded to equal length (with row 0), and the flat

@@ -48,6 +48,8 @@ class AttackedActor:
         if actor.normalizer is not None:  # a feature that never varied has no std for ε to count
             for name, x in self._attackable.items():
                 self._attackable[name] = x * torch.from_numpy(actor.normalizer.varies(name)).to(x)
+            if not any(bool(x.any()) for x in self._attackable.values()):
+                raise ConfigError("no feature has varied so far, so that none has a standard deviation: train first")
         self._generator = torch.Generator().manual_seed(seed)
 
     def __call__(

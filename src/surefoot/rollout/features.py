@@ -12,16 +12,16 @@ from surefoot.errors import ConfigError
 from surefoot.spaces import Layout
 
 
-def attackable_features(layout: Layout, fixed: Sequence[str]) -> dict[str, Tensor]:
+def attackable_features(layout: Layout, fixed: Sequence[str], columns: Sequence[str] = ()) -> dict[str, Tensor]:
     """1 where a feature may be changed, by leaf of float numbers; ``fixed`` is as `entries_of` reads it."""
     found = {leaf.name: torch.ones(leaf.shape) for leaf in layout.leaves if leaf.is_continuous}
     if not found:
         raise ConfigError("robust: the env's observations hold no float numbers that could be perturbed")
     for text in fixed:
-        name, entries = entries_of(text, {name: x.numel() for name, x in found.items()})
+        name, entries = entries_of(text, {name: x.numel() for name, x in found.items()}, columns)
         found[name].view(-1)[entries] = 0.0
     if not any(bool(x.any()) for x in found.values()):
-        raise ConfigError("robust.fixed_features leaves no feature that may be perturbed")
+        raise ConfigError("fixed_features leaves no feature that may be perturbed")
     return {name: x for name, x in found.items() if bool(x.any())}
 
 
@@ -43,9 +43,9 @@ def entries_of(text: str, sizes: Mapping[str, int], columns: Sequence[str] = ())
     if name not in sizes or not number.isdecimal():
         known = list(dict.fromkeys([*sizes, *(column.partition("[")[0] for column in columns)]))
         raise ConfigError(
-            f"robust.fixed_features: the observation has no float feature {text!r} (there are {', '.join(known)})"
-            f"{nearest(text, known)}"
+            f"fixed_features: the observation has no float feature {text!r} (there are {', '.join(known)})"
+            f"{nearest(text, known)}{'' if columns else '; where the env does not say its own names, give the index'}"
         )
     if int(number) >= sizes[name]:
-        raise ConfigError(f"robust.fixed_features: {text!r}: {name!r} has the entries 0 to {sizes[name] - 1}")
+        raise ConfigError(f"fixed_features: {text!r}: {name!r} has the entries 0 to {sizes[name] - 1}")
     return name, [int(number)]

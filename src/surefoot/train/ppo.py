@@ -321,6 +321,7 @@ class PPO:
             spaces = (envs.observation_space, envs.action_space, envs.action_heads)
             described = DescribedEnvs(*(saved.spaces or spaces), config.n_envs)
             require_same_spaces(described, envs)
+            config = with_feature_indices(config, envs)
             self._load(saved, env, config, described, encoder)
             self._attach(envs, stacklevel=5)
         except BaseException:

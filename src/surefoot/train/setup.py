@@ -93,8 +93,9 @@ def _with_market(env: EnvLike, config: Config) -> Config:
 
 def with_feature_indices(config: Config, envs: Envs) -> Config:
     """The configuration with features by index that only these envs know by name: a loaded agent has no envs."""
-    fixed, columns = config.robust.fixed_features, envs.observation_columns
-    if not fixed or not columns:
+    fixed = config.robust.fixed_features
+    columns = envs.observation_columns() if fixed else ()
+    if not columns:
         return config
     sizes = {leaf.name: math.prod(leaf.shape) for leaf in observed_layout(envs, config).leaves if leaf.is_continuous}
     if not sizes:
@@ -130,9 +131,6 @@ def overridden(config: Config, overrides: dict[str, Any]) -> Config:
     """A saved configuration with other settings; what decides the networks and their inputs cannot change."""
     given = nested(overrides)
     changed = merge(config.model_dump(), given)
-    names_demonstrations = "imitation.demonstrations" in flat_names(given)
-    if names_demonstrations and "imitation.fingerprint" not in flat_names(given):
-        changed["imitation"]["fingerprint"] = ""
     saved, config = config, from_dict(changed, acting=True)
     require_switches(given, config)
     for name in flat_names(given):
@@ -142,7 +140,7 @@ def overridden(config: Config, overrides: dict[str, Any]) -> Config:
         raise ConfigError(
             f"risk.{unit} may be another number when it is loaded, but what it is a limit of is part of what was saved"
         )
-    return with_demonstrations(config) if names_demonstrations else config
+    return with_demonstrations(config) if "imitation.demonstrations" in flat_names(given) else config
 
 
 FIXED_SECTIONS = ("policy.", "market.")

@@ -41,7 +41,6 @@ class EnvGroup(Envs):
         self.action_space = self.envs[0].action_space
         self.action_heads = declared_heads(self.envs[0])
         self.layout = Layout.of(self.observation_space)
-        self.observation_columns = declared_columns(self.envs[0], self.layout)
         self._first_index = first_index
         self._steps = [0] * self.n_envs
         self._observation = self.layout.empty(self.n_envs, raw=True) if storage is None else storage
@@ -58,6 +57,9 @@ class EnvGroup(Envs):
         self._every_row = np.ones(self.n_envs, np.bool_)
         self._every_row.flags.writeable = False
         self._check_alike()
+
+    def observation_columns(self) -> tuple[str, ...]:
+        return declared_columns(self.envs[0], self.layout)
 
     def reset(self, seed: int) -> Mapping[str, Array]:
         return self.reset_each(env_seeds(seed, self._first_index + self.n_envs)[self._first_index :])

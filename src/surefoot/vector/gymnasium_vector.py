@@ -37,7 +37,6 @@ class VectorEnvs(Envs):
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space
         self.layout = Layout.of(self.observation_space)
-        self.observation_columns = declared_columns(env, self.layout)
         bounds = ((leaf, code_bounds(leaf)) for leaf in self.layout.leaves)
         self._codes = [(leaf, limits) for leaf, limits in bounds if limits is not None]
         self.mode = _autoreset_mode(env)
@@ -45,6 +44,9 @@ class VectorEnvs(Envs):
         self.action_heads = self._actions.heads
         self._steps = 0
         self._resetting = np.zeros(self.n_envs, np.bool_)
+
+    def observation_columns(self) -> tuple[str, ...]:
+        return declared_columns(self.env, self.layout)
 
     def reset(self, seed: int) -> Mapping[str, Array]:
         try:

@@ -89,13 +89,15 @@ class Envs(ABC):
     layout: Layout
     action_heads: tuple[HeadSpec, ...] | None = None
     """How the parts of an action depend on each other, if the env declares it."""
-    observation_columns: tuple[str, ...] = ()
-    """Names of the numbers of an observation that is one array, if the env declares them."""
 
     @cached_property
     def mask_form(self) -> MaskForm:
         """What masks of legal actions look like."""
         return MaskForm.of(self.action_space, self.action_heads)
+
+    def observation_columns(self) -> tuple[str, ...]:
+        """Names of the numbers of an observation that is one array, if the env is at hand and declares them."""
+        return ()
 
     @abstractmethod
     def reset(self, seed: int) -> Mapping[str, Array]:
