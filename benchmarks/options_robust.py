@@ -16,8 +16,8 @@ from tables import Floats, difference, estimate, mean, number, spread
 ENVS = {"robust": "Pendulum-v1", "hopper": "Hopper-v5"}
 STEPS = {"robust": 1_000_000, "hopper": 2_000_000}
 PENDULUM_SEEDS = tuple(range(110, 130))
-"""Fresh ones: those from 100 on were reported with other settings and another search before. Ten were asked for; as many
-again were added once these had an interval of ±150 around their difference."""
+"""Fresh ones: those from 100 on were reported with other settings and another search before. Ten were asked for; as
+many again were added once these had an interval of ±150 around their difference."""
 N_ASKED = 10
 HOPPER_SEEDS = (100, 101, 102)
 """As many as an hour of one core carries; the steps are those of the publication."""
