@@ -42,7 +42,7 @@ def record_episodes(
             if isinstance(action, Mapping | tuple):
                 kind = type(action).__name__
                 raise ConfigError(
-                    f"demonstrations have Discrete, MultiDiscrete or Box actions, not a {kind} of actions"
+                    f"demonstrations have Discrete, MultiDiscrete, MultiBinary or Box actions, not a {kind} of them"
                 )
             seen = {f"observation/{name}": array[0].copy() for name, array in observation.items()}
             keep(**seen, action=np.array(action), episode_start=is_first)
